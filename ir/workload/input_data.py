@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 4194301  # the largest prime below 2^22
 
-WHOLE = frozenset({"arange", "offsets", "sorted", "distinct", "distinct-rows"})
+WHOLE = frozenset({"arange", "offsets", "starts", "sorted", "distinct", "distinct-rows"})
 """Contents that mean something as a whole, by their order or by differing: never repeated."""
 
 _PLAIN = {
@@ -38,7 +38,7 @@ VALUES = "values"
 MARKED = 8
 """One in so many elements of a buffer with a mark is that."""
 
-COUNTED = frozenset({"index", "arange", "offsets", "distinct", "distinct-rows"})
+COUNTED = frozenset({"index", "arange", "offsets", "starts", "distinct", "distinct-rows"})
 """Contents that are whole numbers whatever the dtype, which say where something is: labels of a classifier come as
 floats."""
 
@@ -311,6 +311,14 @@ def _offsets(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     return values
 
 
+def _starts(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    """Where rows begin that all have as much room: from ``bounds[0]`` to ``bounds[1]``, as far apart as each other."""
+    import numpy as np
+
+    lo, hi = bounds or (0, n - 1)
+    return int(lo) + np.arange(n) * (int(hi) - int(lo)) // max(n - 1, 1)
+
+
 def _sorted(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     """Random numbers in ascending order: a table that is searched."""
     import numpy as np
@@ -337,6 +345,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "zeros": _zeros,
     "arange": _arange,
     "offsets": _offsets,
+    "starts": _starts,
     "sorted": _sorted,
     "poison": _poison,
 }

@@ -217,10 +217,13 @@ def _instance(kernel: str, name: str, how: Mapping[str, Any], missing: KtcError)
         KtcError: why the first instance that the source launches leads to none, or none at all can; else ``missing``.
     """
     from ktc.ir.frontend.entry_points import template_arguments, why_no_instance
+    from ktc.project.runtime_names import named_at_run_time
 
     spec, asked = _as_built(kernel, name, how)
     found = _launched_elsewhere(spec, asked) or next(template_arguments(spec.kernel, **asked), None)
     if found is None:
+        if name and (told := named_at_run_time(kernel, name)) is not None:
+            note(told)
         raise why_no_instance(spec.kernel, **asked) or missing from None
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import evaluate
@@ -86,23 +87,24 @@ def of_arrays(k: Kernel) -> dict[str, int]:
     sources, params = definitions(k), {p.sym for p in k.params}
     none = k.launch is not None and k.launch.dynamic_shared is None
     open_ = {s.sym for s in walk(k.body) if isinstance(s, Alloc) and s.dynamic and none}
-    most: dict[str, int] = {}
+    most, numbers = dict[str, int](), integer_constants(k.body)
     for s in walk(k.body):
         match s:
             case For(cond=Binary("<", Var(i), last)) if i == s.var and isinstance(n := spelled_out(last, sources), Var):
-                rooms = [room for x in s.body for room in _rounds(x, i, open_)] if n.sym in params else []
+                rooms = [room for x in s.body for room in _rounds(x, i, open_, numbers)] if n.sym in params else []
                 most |= {n.sym.name: min([*rooms, most.get(n.sym.name, min(rooms))])} if rooms else {}
     return most
 
 
-def _rounds(s: Stmt, i: Sym, open_: set[Sym]) -> Iterator[int]:
-    """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room, ``open_`` ones aside."""
+def _rounds(s: Stmt, i: Sym, open_: set[Sym], numbers: Mapping[Sym, Expr]) -> Iterator[int]:
+    """For how many values of ``i`` from 0 on the arrays that ``s`` itself touches have room, ``open_`` ones aside;
+    ``numbers``: the variables that stand for one."""
     touched: list[Load | Store] = [s] if isinstance(s, Store) else []
     touched += [x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)] if isinstance(s, PLAIN) else []
     for x in touched:
         shape = x.buffer.type.shape if isinstance(x.buffer.type, Array) and x.buffer not in open_ else ()
         for e, extent in zip(x.index, shape):
-            form, n = linear_form(e, {i}), evaluate(extent, {})
+            form, n = linear_form(expand(e, numbers), {i}), evaluate(extent, {})
             by, first = (None, None) if form is None else (evaluate(form.coeff(i), {}), evaluate(form.rest, {}))
             if n and by and by > 0 and first is not None and n > first >= 0:
                 yield (int(n) - 1 - int(first)) // int(by) + 1

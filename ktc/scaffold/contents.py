@@ -20,12 +20,14 @@ from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
-from .integers.row_pointers import row_pointers
+from .integers.row_pointers import part_limits, part_starts, row_pointers
+from .integers.row_starts import row_starts
 from .plain_integers import values_compared
-from .probe import STOPS, Fill, Prober, Seen, constant, distinct, in_rows, offsets
+from .probe import STOPS, Prober, Seen
+from .probing.fills import Fill, constant, distinct, in_rows, offsets, spaced
 from .roles import access_role, buffers_of
 
-PROBED = {"index": 16, "offsets": 64}
+PROBED = {"index": 16, "offsets": 64, "starts": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""
 
 FAR = 1 << 12
@@ -45,7 +47,7 @@ TRUTHS = 2
 @dataclass(frozen=True)
 class Content:
     """What an integer buffer holds: ``kind`` index (below the size ``name``), distinct (the same, no two alike),
-    distinct-rows (no two alike in a row) or offsets (from 0 to the size)."""
+    distinct-rows (no two alike in a row), offsets (from 0 to the size) or starts (the size apart)."""
 
     buffer: str
     kind: str
@@ -66,7 +68,12 @@ class Content:
     first: int = 0
     """The least index: 1 where they are counted from 1, as labels of Lua are."""
 
+    uneven: bool = False
+    """Whether parts are as different in length as they can be, as something is done for longer ones than others."""
+
     def fill(self, size: int, elements: int) -> Fill:
+        if self.kind == "starts":
+            return spaced(size)
         if self.kind.startswith("distinct"):
             return lambda n: distinct(size)(n) + self.first
         last = constant(max(size, 1) - 1 + self.first)
@@ -74,7 +81,7 @@ class Content:
             return in_rows(last, *self.row)
         if self.kind == "index":
             return last
-        return lambda n: offsets(size, elements)(n) + self.first
+        return lambda n: offsets(size, elements, self.uneven)(n) + self.first
 
 
 def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
@@ -85,7 +92,7 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
     found: list[Content] = []
     fills: dict[str, Fill] = {}
     steers = steering(k)
-    asked = [p for p in buffers_of(k) if p.sym in steers]
+    asked = [p for p in buffers_of(k) if p.sym in steers or p.sym.name in row_pointers(k)]
     before = seen[0] if seen else None
     while before is not None:
         new = [c for p in asked if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
@@ -93,13 +100,20 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
             break
         new = [replace(c, first=1) if _from_one(c, probe, before, fills) else c for c in new]
         found += new
-        plain = before
-        for c in new:
-            size = PROBED[c.kind] * max(parts_of(k, k.param(c.buffer).sym), default=1)
-            size = min(size, c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
-            fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
+        fills |= {c.buffer: _filled(k, c, before) for c in new}
         before = probe.look(before.sizes, fills)
+        spread = {c.buffer: _filled(k, c, before) for c in found if before is not None and c.kind == "offsets"}
+        if before is not None and spread:  # parts are now chosen that may be behind the last of before
+            fills |= spread
+            before = probe.look(before.sizes, fills)
     return [_once_more(k, c, probe, seen[0], fills) for c in found]
+
+
+def _filled(k: Kernel, c: Content, seen: Seen) -> Fill:
+    """What ``c`` holds to see what it reaches, where runs reach as far as in ``seen``."""
+    size = PROBED[c.kind] * max(parts_of(k, k.param(c.buffer).sym), default=1)
+    size = min(size, c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
+    return c.fill(size, seen.extent(c.buffer))
 
 
 def _once_more(k: Kernel, c: Content, probe: Prober, seen: Seen, fills: Mapping[str, Fill]) -> Content:
@@ -123,12 +137,14 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or name in probe.searched
     ):
         return None
-    if access_role(p, k) == "out" or name in counters(k):
-        return None
+    if access_role(p, k) == "out" or name in counters(k) or name in part_starts(k):
+        return None  # with zeros, the last part is as long as any can be
     if t.is_float:
         return _whole(p, whole_floats(k)[name], probe, before, fills)
     if name in row_pointers(k):
-        return Content(name, "offsets", f"{name}_last")
+        return Content(name, "offsets", f"{name}_last", uneven=bool(part_limits(k)))
+    if (room := row_starts(k).get(name)) is not None:
+        return Content(name, "starts", f"{name}_apart", within=room if room in before.sizes else "")
     counted, first = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(
@@ -239,7 +255,7 @@ def _behind(exprs: Iterable[Expr], sources: Mapping[Sym, list[Expr]]) -> set[str
 def _from_one(c: Content, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> bool:
     """Whether indices or offsets are counted from 1: with 0 there is read before the first element of something, with 1
     not as far before it, which leaves other indices to be looked at."""
-    if c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
+    if c.kind == "starts" or c.most == TRUTHS or all(low >= 0 for low, _ in before.reach.values()):
         return False
     zero, one = (_at(n, c.buffer, probe, before, fills) for n in (0, 1))
     return any(low < 0 and one.reach[b][0] > low for b, (low, _) in zero.reach.items() if b in one.reach)

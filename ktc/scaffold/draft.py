@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
@@ -24,28 +24,32 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
-from .extents.dimension_walks import with_dimensions, with_orders
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
 from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
+from .extents.level_tables import with_levels
 from .extents.padded_windows import window_counts
 from .extents.ranked_tensors import in_one_dimension, with_one_dimension
 from .extents.row_pitches import longest_rows
 from .extents.told_extents import told_extents
+from .extents.tying import tying
+from .extents.walked_tensors import with_dimensions, with_orders
 from .fitting import apart, by_strides, tied
-from .footprints import computed_strides, stride_ties
+from .footprints import stride_ties
 from .given_values import without_copies
 from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
+from .integers.chosen_parts import with_parts
 from .integers.element_marks import with_marks
 from .integers.paged_tables import with_pages, with_pages_apart
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
-from .probe import MOST_THREADS, THREADS, Prober, Seen
-from .roles import Roles, roles_of
+from .probe import Prober, Seen
+from .probing.probe_sizes import MOST_THREADS, THREADS
+from .roles import roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
@@ -74,17 +78,17 @@ def draft(k: Kernel) -> Draft:
     starts = k.launch.first if k.launch is not None else ()
     d.doubts += [f"the launch: it is that of a loop's first round, where {n} is {print_expr(e)}" for n, e in starts]
     d.roles = with_whole_rows(k, with_contiguous(k, with_equal_extents(k, with_one_dimension(k, d.roles))))
-    d.roles = with_dimensions(k, d.roles)
+    d.roles = with_levels(k, with_dimensions(k, d.roles))
     before, d.roles = d.roles, guarded(k, d.roles, given)
     told = ((n, f"the launch: {n} follows the guards, {t}") for n, t in d.roles.tied.items() if n not in before.tied)
     d.doubts += [f"{what}: how the host computes {n} is not known" for n, what in told]
     free = unfollowed(k, d.roles)
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
     places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
-    d.roles = replace(_tying(k, d.roles, places), places=frozenset(places))
-    d.roles = _tying(k, d.roles, stride_ties(k, d.roles))
-    d.roles = _tying(k, d.roles, told_extents(k, d.roles))
-    d.roles = _tying(k, d.roles, window_counts(k, d.roles.sizes))
+    d.roles = replace(tying(k, d.roles, places), places=frozenset(places))
+    d.roles = tying(k, d.roles, stride_ties(k, d.roles))
+    d.roles = tying(k, d.roles, told_extents(k, d.roles))
+    d.roles = tying(k, d.roles, window_counts(k, d.roles.sizes))
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
@@ -97,7 +101,7 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
-    d.contents = with_pages(k, d.contents)
+    d.contents = with_parts(k, with_pages(k, d.contents))
     d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
@@ -131,14 +135,6 @@ def _with_quotients(k: Kernel) -> Kernel:
     """``k`` with quotients where it multiplies by what the host has made of a divisor: how large they are is known."""
     divided = with_quotients(k, usual=True)
     return k if divided is None else k.with_(body=divided.read.body)
-
-
-def _tying(k: Kernel, roles: Roles, ties: Mapping[str, str]) -> Roles:
-    """``roles`` with sizes that others say what they are, and strides that are computed from them."""
-    computed = computed_strides(k, roles)
-    gone = {*ties, *(computed[n] for n in ties if n in computed)}
-    sizes = tuple(n for n in roles.sizes if n not in gone)
-    return replace(roles, sizes=sizes, tied={**roles.tied, **ties})
 
 
 def _tried(k: Kernel) -> Kernel:

@@ -22,10 +22,13 @@ from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
+from .integers.row_pointers import PART
+from .integers.row_starts import row_starts
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
-from .probe import Fill, Prober, Seen, one_each
+from .probe import Prober, Seen
+from .probing.fills import Fill, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
@@ -127,10 +130,10 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
         written = next((p.index(factor) for p in products if factor in p), 0)
         return inner, counted.get(factor, -1) if not inner else 0, written
 
-    out = dict(d.shapes)
+    out, rooms = dict(d.shapes), {*row_starts(d.kernel).values()}
     for b, e in d.shapes.items():
         if e is not None and b in strides:
-            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: place(b, f))))
+            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: (f in rooms, place(b, f)))))
     return out
 
 
@@ -210,6 +213,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         for i, c in enumerate(d.contents):
             if c.name not in ties:
                 sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
+                sizes[c.name] *= PART if c.uneven else 1
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:

@@ -7,10 +7,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Atomic, Binary, Decl, Expr, For, If, Load, Select, Store, Sym, Var, While
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Binary,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Select,
+    Store,
+    Sym,
+    Var,
+    While,
+)
 from ktc.ir.sequences import launch_extents
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, initial_values, stmt_exprs, substitute, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, initial_values, stmt_exprs, substitute, used, used_in, walk, walk_expr
 
 
 def without_copies(k: Kernel) -> Kernel:
@@ -118,6 +135,21 @@ def floats_decide_stores(k: Kernel) -> bool:
         return any(isinstance(x, Store | Atomic) and x.buffer in buffers for x in walk((s,)))
 
     return any(isinstance(s, If) and stores(s) and symbols_behind([s.cond], sources) & numbers for s in walk(k.body))
+
+
+@by_identity(8)
+def floats_say_where(k: Kernel) -> bool:
+    """Whether floating-point numbers of a buffer say which element of another is read: ``x[(int)(u[i] * width)]``."""
+    sources = definitions(k)
+    buffers = {p.sym for p in k.params if isinstance(p.sym.type, Ptr) and scalar_of(p.sym.type).is_float}
+    places = (i for e in all_exprs(k.body) if isinstance(e, Load) and e.buffer in buffers for i in e.index)
+    parts = (x for x in made_of(places, sources) if isinstance(x, Cast | Call))
+    whole = [x for x in parts if isinstance(t := x.type, Scalar) and t.is_int and any(map(_is_real, children(x)))]
+    return any(isinstance(x, Load) and x.buffer in buffers for x in made_of(whole, sources, places=False))
+
+
+def _is_real(e: object) -> bool:
+    return isinstance(e, Expr) and isinstance(e.type, Scalar) and e.type.is_float
 
 
 def _deciding(e: Expr) -> Iterable[Expr]:

@@ -20,9 +20,13 @@ from ktc.ir.types import BOOL, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .given_values import definitions, loaded, made_of, reached, spelled_out
+from .named_dimensions import words_of
 
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
+
+SEED = 42
+"""What random numbers begin with."""
 
 NONE = frozenset({("<", 0), (">=", 0), (">", -1), ("<=", -1)})
 """Comparisons that tell negative numbers from others."""
@@ -36,6 +40,12 @@ def origins(k: Kernel) -> list[str]:
         if isinstance(e, Binary) and e.op == "-" and loaded(e.a, sources):
             found |= {x.sym.name: None for x in (without_casts(e.b),) if isinstance(x, Var) and x.sym in params}
     return list(found)
+
+
+def seeds(k: Kernel) -> dict[str, int]:
+    """Integer parameters that random numbers begin with, by their names: any number will do, and no size is one."""
+    whole = (p.sym.name for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int)
+    return {n: SEED for n in whole if words_of(n)[-1:] == ["seed"]}
 
 
 def powers(k: Kernel) -> dict[str, int]:

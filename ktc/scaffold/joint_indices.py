@@ -21,7 +21,8 @@ from .contents import Content
 from .fitting import Found, badness, fitted
 from .given_values import definitions, made_of
 from .model import Draft
-from .probe import Prober, Seen, constant
+from .probe import Prober, Seen
+from .probing.fills import constant
 from .roles import buffers_of, lanes_of
 from .shapes import value_of
 from .windows import names_in

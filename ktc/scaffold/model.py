@@ -17,7 +17,8 @@ from .shapes import Extent, value_of
 from .windows import NAME, names_in
 
 if TYPE_CHECKING:
-    from .probe import Fill, Prober
+    from .probe import Prober
+    from .probing.fills import Fill
 
 
 @dataclass

@@ -17,7 +17,8 @@ from ktc.ir.types import scalar_of
 from .contents import TRUTHS
 from .integer_values import mark_of
 from .model import Draft
-from .probe import Fill, Prober, Seen
+from .probe import Prober, Seen
+from .probing.fills import Fill
 from .roles import access_role, buffers_of
 
 RUNS = 2

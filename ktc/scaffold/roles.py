@@ -41,7 +41,8 @@ from .extents.padded_windows import padded_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, fitting, most_threads
-from .integer_values import bins, marks, origins, powers
+from .integer_values import bins, marks, origins, powers, seeds
+from .integers.row_pointers import PART, part_limits
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
 from .windows import (
@@ -80,7 +81,8 @@ class Roles:
     sizes that others or indices are divided by, as groups divide channels. ``quotients``: sizes and what the kernel or
     its launch divides by: extents may have their quotients. ``counts``: extents of the grid that only the host knows.
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
-    (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
+    (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``wanted``: how much of each
+    part of something is, at most (:mod:`.integers.row_pointers`). ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
     of floating-point parameters, and of flags that are not 1; ``launched``: those that the source's launch gives them;
     ``reals``: of those that it makes of sizes, their formulas (:mod:`.real_values`).
@@ -92,7 +94,7 @@ class Roles:
     ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
     number,
     or all of those from one to another. ``listed``: buffers of which every element is a formula of sizes
-    (:mod:`.extents.dimension_walks`).
+    (:mod:`.extents.walked_tensors`).
     """
 
     sizes: tuple[str, ...]
@@ -106,6 +108,7 @@ class Roles:
     windows: Mapping[str, str] = field(default_factory=dict)
     few: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
     launched: frozenset[str] = frozenset()
@@ -122,7 +125,7 @@ class Roles:
 def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
+    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k) | seeds(k)
     fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
     real = real_values(k)
@@ -174,7 +177,8 @@ def roles_of(k: Kernel) -> Roles:
         windows,
         frozenset(bins(k, p.sym)[0] for p in buffers_of(k)) & {*named},
         inside,
-        numbers={**numbers, **launched},
+        wanted=part_limits(k) & {*named},
+        numbers={**dict.fromkeys(part_limits(k) & {*flags}, PART), **numbers, **launched},
         launched=frozenset(launched),
         reals=real.formulas,
         grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},

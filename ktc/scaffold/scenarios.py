@@ -13,6 +13,7 @@ from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
 from .footprints import offsets_of
+from .integers.row_pointers import PART
 from .model import Draft
 from .named_dimensions import dimensions, proportions
 from .probe import Prober, Seen
@@ -29,9 +30,6 @@ MOST = 1 << 24
 
 MOST_SIZE = 1 << 30
 """No size is said to be larger."""
-
-PART = 16
-"""Elements that each part of something has on average: tokens of an expert, entries of a sparse row."""
 
 COUNTERS = 64
 """Counters in shared memory: experts, bins."""
@@ -80,16 +78,18 @@ def grown(
     fixed: Collection[str] = (),
     times: Mapping[str, int] = {},
     most: Mapping[str, int] = {},
+    with_enough: Callable[[dict[str, int]], dict[str, int]] = dict,
 ) -> dict[str, int]:
     """``start`` with its smallest size doubled again and again while bytes, work and launch allow it.
 
     What is ``fixed`` stays, and so does what brings neither memory nor work. ``times``: how many times as large as
-    others a size becomes; ``most``: how large at most, where that is less than for all.
+    others a size becomes; ``most``: how large at most, where that is less than for all; ``with_enough``: sizes with
+    those larger that have to be for others.
     """
     sizes, open_ = dict(start), set(start) - set(fixed)
     while open_:
         name = min(sorted(open_, key=list(start).index), key=lambda n: sizes[n] / times.get(n, 1))
-        more = {**sizes, name: sizes[name] * 2}
+        more = with_enough({**sizes, name: sizes[name] * 2})
         idle = size_bytes(more) <= size_bytes(sizes) and work(more) <= work(sizes) * NO_WORK
         if (
             not idle
@@ -151,8 +151,14 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     windows = _usual_windows(d, probe, start)
     constants = {**d.given, **d.stops}
     windows |= constants
-    start |= windows | {n: COUNTERS for n in d.roles.few if n in start}
-    named = {n: x for n, x in dimensions(start).items() if n not in {*windows, *d.roles.few, *d.roles.halves}}
+    start |= (
+        windows | {n: COUNTERS for n in d.roles.few if n in start} | {n: PART for n in d.roles.wanted if n in start}
+    )
+    named = {
+        n: x
+        for n, x in dimensions(start).items()
+        if n not in {*windows, *d.roles.few, *d.roles.wanted, *d.roles.halves}
+    }
 
     def size_bytes(sizes: Mapping[str, int]) -> int:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
@@ -168,7 +174,14 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         step = d.steps.get(name, 1)
         if legal(sizes := {**start, name: max(dimension.least // step, 1) * step}):
             start = sizes
-    fixed = (d.roles.divisors - {*named}) | d.roles.halves | d.roles.few | {*constants} | offsets_of(d.kernel)
+    fixed = (
+        (d.roles.divisors - {*named})
+        | d.roles.halves
+        | d.roles.few
+        | d.roles.wanted
+        | {*constants}
+        | offsets_of(d.kernel)
+    )
     usual = dict(start)
     open_ = {n: d.steps.get(n, 1) for n in {*start} - fixed}
     rows = {n: by for n, by in open_.items() if n not in named or named[n].counts_rows}
@@ -197,17 +210,21 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def sensible(sizes: Mapping[str, int], threads: int) -> bool:
         return full(sizes) and legal(sizes, threads)
 
-    while not full(start):
-        start |= {n: 2 * start[n] for n in offsets}
+    def filled(sizes: dict[str, int]) -> dict[str, int]:
+        while not full(sizes):
+            sizes = {**sizes, **{n: 2 * sizes[n] for n in offsets}}
+        return sizes
+
+    start = filled(start)
     most = {n: x.most for n, x in named.items()}
     known: list[dict[str, int]] = []
     for name, limits in TARGETS.items():
         # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(sensible, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most)
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most, filled)
         if idle(sizes) and not idle(start):
             fixed |= busied(sizes, start, idle)
-            sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most)
+            sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most, filled)
         sizes = resized(d, sizes, allowed)
         if sizes not in known:
             known.append(sizes)

@@ -21,7 +21,7 @@ from ktc.passes.raising.check.small_launches import least_statements
 
 from .largest_index import Largest
 from .model import Draft
-from .probe import MOST_THREADS
+from .probing.probe_sizes import MOST_THREADS
 from .shapes import Extent, value_of
 from .windows import names_in
 

@@ -14,10 +14,10 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.other_launches import other_launches
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Assign, Decl, Expr, Load
+from ktc.ir.nodes import Expr
 from ktc.ir.text import print_expr
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
-from ktc.ir.walk import walk, walk_expr
+from ktc.ir.walk import walk
 from ktc.ir.workload import Workload, reference
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
@@ -26,11 +26,14 @@ from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
 from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
+from .checking.thresholds import settled_thresholds
+from .checking.undescribed import refuse_undescribed
 from .contents import TRUTHS
 from .draft import draft
 from .drafted_launches import capped
 from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
+from .integers.row_pointers import part_starts
 from .integers.unasked import unasked
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, values_compared
@@ -58,7 +61,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     Raises:
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
-    refuse_arrays_of_pointers(k)
+    refuse_undescribed(k)
     k, rank = with_supposed_rank(with_project_callers(k, source), source)
     elsewhere = launched_elsewhere(k, source)
     d = draft(k if elsewhere is None else elsewhere[0])
@@ -67,23 +70,12 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
     text = _text(d, k, source, target, {}, origin)
+    if numbers := settled_thresholds(d, k, text, target):
+        d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
+        text = _text(d, k, source, target, {}, origin)
     if marks := check_scenarios(d, k, text, target):
         text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
-
-
-def refuse_arrays_of_pointers(k: Kernel) -> None:
-    """Raises E-SCAFFOLD for a kernel that reads or writes where pointers point that it loads from a buffer."""
-    params = {p.sym for p in k.params}
-    for s in walk(k.body):
-        value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
-        if value is None or not isinstance(s, Decl | Assign) or not isinstance(s.sym.type, Ptr):
-            continue
-        for x in walk_expr(value):
-            if isinstance(x, Load) and x.buffer in params:
-                what = f"'{x.buffer.name}' is an array of pointers, which a workload cannot describe"
-                hint = "pass the rows in one buffer, with how far they are apart, or a parameter for each"
-                raise KtcError("E-SCAFFOLD", what, s.loc, hint=hint)
 
 
 def _launched_otherwise(source: SourceSpec) -> list[str]:
@@ -134,7 +126,9 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
     if not outs:
-        raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
+        hidden = "as it is read, its body is empty: give the macros that hide it, as -D __CUDA_ARCH__=800"
+        what = f"{k.name} writes to none of its buffers: there is nothing to compare"
+        raise KtcError("E-SCAFFOLD", what, k.loc, hint="" if [*walk(k.body)] else hidden)
     lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
     return "\n".join([*lines, f'# {outs[0]} = "silu(x) * y"', ""])
 
@@ -277,6 +271,13 @@ def _less_one(size: str) -> str:
     return n.removesuffix(" + 1") if n.endswith(" + 1") and n.count(" ") == 2 else plain(f"{size} - 1")
 
 
+def _last_start(d: Draft, name: str, apart: str | int) -> str:
+    """Where the last of the rows begins whose starts ``name`` holds."""
+    extent = d.shapes.get(name)
+    count = " * ".join(f"({x})" for x in extent.shape) if extent is not None else "1"
+    return plain(f"({count} - 1) * ({apart})")
+
+
 COMPARED = "what its elements are compared with, choose from or divide"
 TOLD = "what the host fills it with"
 
@@ -304,12 +305,17 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         more = content.first - (content.kind != "offsets")
         last = below if more < 0 else plain(f"{most} + {more}" if more else f"{most}")
+        last = _last_start(d, name, most) if init == "starts" else last
         least = max(content.first, int(init == "index" and divides(d.kernel, p.sym)))
         lines += [f'init = "{init}"', f'range = [{least}, "{last}"]']
         guesses.append("range")
         mark = mark_of(d.kernel, p.sym, d.roles.fixed) if scalar_of(p.sym.type).is_int else None
-        if init != "offsets" and mark is not None:
+        if init not in ("offsets", "starts") and mark is not None:
             lines.append(f"mark = {mark}                # one in eight")
+    elif role != "out" and (total := part_starts(d.kernel).get(name)) is not None:
+        end = d.tied(total)
+        lines += ['init = "offsets"', f'range = [0, "{total if end is None else end}"]']
+        guesses.append("range")
     elif role != "out" and name in (told := values_told(d.kernel)):
         least, most = told[name]
         lines += ['init = "ints"', f"range = [{least}, {most}]"]

@@ -19,12 +19,14 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
+from .dispatching import dispatched
 from .filling_functions import with_fillings
 from .host_assignments import assign, choose, decided, forget, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
 from .launch_rounds import Rounds, rounds_of, started_in
+from .launches.handed_kernels import HandedKernel, handed_kernel
 from .launching_functions import LaunchingFunction, launching_function
 from .supposed_tensors import with_rank
 from .unrolled_loops import follow_rounds
@@ -158,20 +160,22 @@ def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False
     return found
 
 
-def launching_functions(lowering: KernelLowering) -> dict[str, list[LaunchingFunction]]:
-    """The functions of the file that launch a kernel which they are passed, by name."""
+def launching_functions(lowering: KernelLowering) -> dict[str, list[LaunchingFunction | HandedKernel]]:
+    """The functions and methods of the file that launch a kernel which they are passed, by name."""
     program = lowering.program
     if program.host_launching is None:
         program.host_launching = {}  # of those that hand on to another none is looked for
         for f in host_functions(program):
             node = f.entity.node
+            if isinstance(node, Function) and (handed := handed_kernel(node, f.entity.params or ())) is not None:
+                program.host_launching.setdefault(node.name, []).append(handed)
             if f.owner or not {LAUNCH, *API} & words(program, node) or not _launches_what_it_is_passed(node):
                 continue
             for use in _Walk(lowering, f, frozenset(), True).walk(node.body.block_items or []):
                 assert use.launch is not None
                 found = launching_function(node, f.entity.params or (), use.launch, use.env)
                 if found is not None:
-                    program.host_launching.setdefault(node.name, []).append(found)
+                    program.host_launching.setdefault(node.name, []).insert(0, found)
     return program.host_launching
 
 
@@ -309,13 +313,13 @@ class _Walk:
             self._use(item, env, declared)
         elif isinstance(item, c_ast.FuncCall) and getattr(item.name, "name", None) in self.lambdas:
             args = list(item.args.exprs) if item.args is not None else []
-            generic = self.lambdas[item.name.name]
-            if self.depth < MAX_LAMBDAS:
-                self.depth += 1
-                self._find(generic.node.body, *generic.called(args, env, declared))
-                self.depth -= 1
+            self._called(self.lambdas[item.name.name], args, env, declared)
             if item.args is not None and self._wanted(item.args):
                 self._find(item.args, env, declared)
+            return
+        elif calls := dispatched(item, self.lowering.program, self.depth > 0):
+            for node, args in calls:
+                self._called(GenericLambda(node, env, declared), args, env, declared)
             return
         elif isinstance(item, c_ast.FuncCall) and self._named(item.name):
             self._use(item.name, env, declared, list(item.args.exprs) if item.args is not None else [])
@@ -351,11 +355,18 @@ class _Walk:
                 self._find(c, inner, dict(declared))
                 self.under, self.reached, self.first, self.rounds = outer
 
+    def _called(self, generic: GenericLambda, args: list[Any], env: dict[str, Any], declared: dict[str, Any]) -> None:
+        if self.depth < MAX_LAMBDAS:
+            self.depth += 1
+            self._find(generic.node.body, *generic.called(args, env, declared))
+            self.depth -= 1
+
     def _launch(self, item: Any, env: dict[str, Any]) -> LaunchNode | None:
         """``item`` as the launch that it is; None if it is none."""
         if isinstance(item, LaunchNode):
             return item
         called = item.name if isinstance(item, c_ast.FuncCall) else None
+        called = called.field if isinstance(called, c_ast.StructRef) else called
         name = name_parts(called)[1] if isinstance(called, c_ast.ID | QualName) else ""
         ways = (f.called(item, env, self.lowering.program) for f in self.launching.get(name, ()))
         return as_launch(item, env) or next((launch for launch in ways if launch is not None), None)

@@ -43,13 +43,18 @@ class GenericLambda:
 def generic_lambda(item: Any, env: Names, declared: Names) -> GenericLambda | None:
     """The generic lambda that ``item`` declares; None if it is none."""
     node = item.init if isinstance(item, c_ast.Decl) else None
-    if not isinstance(node, Lambda) or not any(is_auto(p) for p in parameters(node)):
+    if not isinstance(node, Lambda) or not generic_parameters(node):
         return None
     return GenericLambda(node, dict(env), dict(declared))
 
 
 def parameters(node: Lambda) -> list[Any]:
     return [p for p in (node.params.params if node.params is not None else ()) if isinstance(p, c_ast.Decl)]
+
+
+def generic_parameters(node: Lambda) -> list[Any]:
+    """Its parameters that are of any type."""
+    return [p for p in parameters(node) if is_auto(p)]
 
 
 def _passed(p: c_ast.Decl, arg: Any, declared: Names) -> c_ast.Decl | None:

@@ -69,15 +69,21 @@ class HostInstances:
         return {p.name: v for p, v in zip_params(params, known_args(self.lowering, args or [], node)) if v is not None}
 
     def _called(self, f: HostFunction, found: list[dict[str, Value]], depth: int) -> None:
-        for use in uses(self.lowering, f.names):
-            if use.function.entity.node is f.entity.node:
-                continue
-            for outer in self.of(use.function, depth + 1) or [{}]:
-                if len(found) >= MAX_INSTANCES:
-                    return
-                with names_of(self.lowering, use.function, use.env, outer):
-                    if may_be_there(self.lowering, use.under):
-                        self._add(f, self._bound(f, use), found)
+        """Add what calls make: of many, some of each call, so that sums, least and largest ones are all among them."""
+        mine = [u for u in uses(self.lowering, f.names) if u.function.entity.node is not f.entity.node]
+        callers = [(use, outer) for use in mine for outer in self.of(use.function, depth + 1) or [{}]]
+        first = {id(use): k for k, (use, _) in reversed([*enumerate(callers)])}
+        in_turn = sorted(range(len(callers)), key=lambda k: k - first[id(callers[k][0])])
+        made: list[tuple[int, dict[str, Value]]] = []
+        for k in in_turn:
+            if len(found) + len(made) >= MAX_INSTANCES:
+                break
+            use, outer = callers[k]
+            with names_of(self.lowering, use.function, use.env, outer):
+                full = self._full(f, self._bound(f, use)) if may_be_there(self.lowering, use) else None
+            if full is not None and full not in found and full not in (other for _, other in made):
+                made.append((k, full))
+        found += [full for _, full in sorted(made, key=lambda x: x[0])]
 
     def _bound(self, f: HostFunction, use: Use) -> dict[str, Value]:
         """Bindings that ``use`` makes: arguments of the class, of the function, and what its call lets deduce."""
@@ -95,12 +101,16 @@ class HostInstances:
         return bound
 
     def _add(self, f: HostFunction, bound: dict[str, Value], found: list[dict[str, Value]]) -> None:
-        try:
-            full = complete(self.lowering, f.entity, bound)
-        except KtcError:
-            return
+        full = self._full(f, bound)
         if full is not None and full not in found:
             found.append(full)
+
+    def _full(self, f: HostFunction, bound: dict[str, Value]) -> dict[str, Value] | None:
+        """All bindings that ``bound`` makes of ``f``; None where there is no such instance."""
+        try:
+            return complete(self.lowering, f.entity, bound)
+        except KtcError:
+            return None
 
 
 def complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:

@@ -29,6 +29,7 @@ from .host_code import HostFunction, Use, host_functions, uses
 from .host_conditions import Condition, assumed, returned
 from .host_types import HostTypes, deduced
 from .launch_rounds import Rounds
+from .launching_functions import names_in
 
 MAX_HOPS = 4
 """How many local variables are followed from a launch to the kernel they stand for."""
@@ -237,7 +238,7 @@ def kernel_template_args(
         ):
             return None
     with names_of(lowering, site.host, site.env, host):
-        if not may_be_there(lowering, site.under):
+        if not may_be_there(lowering, site):
             return None
         for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
             if value is not None and not same_argument(out.setdefault(p.name, value), value):
@@ -248,12 +249,13 @@ def kernel_template_args(
     return out, host
 
 
-def may_be_there(lowering: KernelLowering, under: Sequence[tuple[Any, bool]]) -> bool:
-    """Whether what stands under these conditions of ``if constexpr`` is not known to be discarded, where their names
-    mean what they do in an instance of the function."""
-    for cond, wanted in under:
+def may_be_there(lowering: KernelLowering, site: LaunchSite | Use) -> bool:
+    """Whether ``site`` is not known to be discarded, or never to be reached, where names mean what they do in an
+    instance of its function: under ``if constexpr`` or another ``if``, by what no variable of the host decides."""
+    plain = ((c.cond, c.holds) for c in site.reached if not names_in([c.cond]) & site.declared.keys())
+    for cond, wanted in (*site.under, *plain):
         try:
-            if bool(lowering.const_int(cond, "the condition of 'if constexpr'")) is not wanted:
+            if bool(lowering.const_int(cond, "the condition of an 'if'")) is not wanted:
                 return False
         except KtcError:
             continue  # of what the instance does not say

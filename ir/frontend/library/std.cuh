@@ -9,6 +9,14 @@ template <class T, T V> struct integral_constant {
   __device__ constexpr T operator()() const { return V; }
 };
 enum class byte : unsigned char {};
+enum float_round_style {
+  round_indeterminate = -1,
+  round_toward_zero = 0,
+  round_to_nearest = 1,
+  round_toward_infinity = 2,
+  round_toward_neg_infinity = 3
+};
+enum float_denorm_style { denorm_indeterminate = -1, denorm_absent = 0, denorm_present = 1 };
 template <bool B> using bool_constant = integral_constant<bool, B>;
 using true_type = integral_constant<bool, true>;
 using false_type = integral_constant<bool, false>;

@@ -154,7 +154,8 @@ class TypeResolver(Traits):
                 return self.class_named(local, args, name)
             if local is not None and not isinstance(local, PackVal | TypeVal):
                 return None
-        if qualifier == ("std",) or (not qualifier and last in UNWRAP):
+        named = pick(self.program.types_named(last), qualifier, self.scope.namespace)
+        if qualifier == ("std",) or (not qualifier and last in UNWRAP and not named):  # not a project's own
             found = self.std_type(last, args, name)
             if found is not None:
                 return found
@@ -166,7 +167,6 @@ class TypeResolver(Traits):
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
                 return self._member_type(owner, last, name, args)
-        named = pick(self.program.types_named(last), qualifier, self.scope.namespace)
         if named and isinstance(named[0].node, Record):
             return self.instantiate_record([e for e in named if isinstance(e.node, Record)], args, name)
         if named:

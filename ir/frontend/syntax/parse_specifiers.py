@@ -77,8 +77,9 @@ class SpecifierParser(AmbiguityParser):
                 saw_type = True
             elif kind == "TYPENAME":
                 self._advance()
-                add(self._parse_named_type(), "type")
-                saw_type = True
+                if self._peek_type() != "DECLTYPE":  # typename decltype(x)::type is read as what follows
+                    add(self._parse_named_type(), "type")
+                    saw_type = True
             elif kind in ("TYPEID", "ID", "COLONCOLON"):
                 if kind == "ID" and not need_type and not self._starts_declaration():
                     break

@@ -157,3 +157,36 @@ def test_strides_at_constant_places_and_windows_whose_elements_are_apart() -> No
     kinds = {"p_kernel": "padded", "p_stride": "step", "p_padding": "border", "p_dilation": "step"}
     assert d.roles.windows == kinds
     assert all(sizes["p_kernel"] <= 5 for _, sizes, _ in d.scenarios)
+
+
+PASSED = """
+struct Sizes { int at[6]; };
+struct Steps { long at[6]; };
+__global__ void rows(const float* x, float* y, long count, const Sizes dims, const Steps steps, int ndim) {
+  const long row = blockIdx.x;
+  if (row >= count) return;
+  const int width = dims.at[ndim - 1];
+  long left = row * width, at = 0;
+  for (int d = ndim - 1; d >= 0 && left > 0; --d) {
+    at += left % dims.at[d] * steps.at[d];
+    left /= dims.at[d];
+  }
+  for (int i = threadIdx.x; i < width; i += blockDim.x) y[row * width + i] = x[at + i * steps.at[ndim - 1]];
+}
+void go(const float* x, float* y, long count, Sizes dims, Steps steps, int ndim) {
+  rows<<<count, 128>>>(x, y, count, dims, steps, ndim);
+}
+"""
+
+
+def test_arrays_in_structs_are_extents_and_strides_as_buffers_are() -> None:
+    d = draft(ktc.loads(PASSED).kernel)
+    assert not d.doubts and not d.roles.listed and d.roles.fixed["ndim"] == 3
+    assert [d.tied(f"dims_at_{n}") for n in range(3)] == ["dim_0", "dim_1", "dim_2"] and d.tied(
+        "count"
+    ) == "dim_0 * dim_1"
+    assert d.tied("steps_at_1") == "dim_0 if reversed else dim_2"
+    assert d.roles.fixed["dims_at_3"] == d.roles.fixed["steps_at_5"] == 1
+    sizes = {"dim_0": 2, "dim_1": 3, "dim_2": 5, "reversed": 0}
+    assert d.elements(sizes) == {"x": 30, "y": 30}
+    assert {s["reversed"] for _, s, _ in d.scenarios} == {0, 1}

@@ -23,7 +23,12 @@ void go(const float* x, float* out, int n, int m, int k) { least<<<(n + 127) / 1
 
 @pytest.mark.parametrize(
     ("begin", "room"),
-    [("best[j] = 1e10f;", 20), ("best[j + 2] = 1e10f;", 18), ("{ best[2 * j] = 1; best[2 * j + 1] = 2; }", 10)],
+    [
+        ("best[j] = 1e10f;", 20),
+        ("best[j + 2] = 1e10f;", 18),
+        ("{ best[2 * j] = 1; best[2 * j + 1] = 2; }", 10),
+        ("{ float* later = best + 4; later[j] = 1e10f; }", 16),
+    ],
 )
 def test_rounds_are_no_more_than_an_array_has_room_for(begin, room):
     assert of_arrays(load(LEAST.replace("BEGIN", begin), name="k.cu")) == {"k": room}

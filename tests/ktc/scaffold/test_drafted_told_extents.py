@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ktc
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.extents.tying import tying
+from ktc.scaffold.roles import Roles
 
 ROWS = """
 __global__ void gather(const float* x, const int* at, float* y, int n, int parts, int page, int s1, int s2) {
@@ -107,3 +109,10 @@ def test_what_is_left_of_a_number_is_as_many_as_it_was_divided_by() -> None:
 def test_parameters_of_the_kernel_stay_what_they_are() -> None:
     d = drafted(OWN)
     assert "pitch" in {*d.roles.sizes, *d.roles.tied} and d.roles.tied.get("n") is None
+
+
+def test_what_would_be_made_of_itself_stays_a_size() -> None:
+    k = ktc.loads(OWN).kernel
+    roles = Roles(sizes=("rows", "n", "wide"), fixed={}, flags=(), tied={"pitch": "2 * wide"})
+    later = tying(k, roles, {"wide": "pitch / 2", "rows": "n"})
+    assert later.sizes == ("n", "wide") and later.tied == {"pitch": "2 * wide", "rows": "n"}

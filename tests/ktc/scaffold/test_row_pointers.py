@@ -7,7 +7,8 @@ import pytest
 import ktc
 from ktc.ir.kernel import Kernel
 from ktc.scaffold import draft
-from ktc.scaffold.integers.row_pointers import row_pointers
+from ktc.scaffold.integers.row_pointers import part_starts, row_pointers
+from ktc.scaffold.text import filled
 
 LOOP = "for (long e = p[v] + 1; e < p[v + 1]; e += 2) y[v] += x[e];"
 
@@ -48,3 +49,22 @@ def test_what_is_done_for_another_mark_is_seen_too() -> None:
     d = draft(kernel(body))
     shapes = {b: e.factors for b, e in d.shapes.items() if e is not None}
     assert not d.doubts and shapes["x"] == shapes["col"] == ("p_last",)
+
+
+def test_parts_of_which_the_last_ends_at_a_parameter() -> None:
+    k = ktc.loads("""
+    __global__ void pad(const float* x, const long* first, float* y, int n, int longest, int total, int d) {
+      const int b = blockIdx.x;
+      const long begin = first[b], end = b + 1 < n ? first[b + 1] : total;
+      const int count = end - begin;
+      for (int i = threadIdx.x; i < count; i += blockDim.x)
+        for (int j = 0; j < d; j++) y[(b * longest + i) * d + j] = x[(begin + i) * d + j];
+    }
+    void go(const float* x, const long* first, float* y, int n, int longest, int total, int d) {
+      pad<<<n, 64>>>(x, first, y, n, longest, total, d);
+    }""").kernel
+    d = draft(k)
+    assert part_starts(k) == {"first": "total"} and not d.doubts
+    assert filled(d, k.param("first"))[0] == ['init = "offsets"', 'range = [0, "total"]']
+    shapes = {b: {*e.factors} for b, e in d.shapes.items() if e is not None}
+    assert d.tied("longest") == "total" and shapes["x"] == {"total", "d"} and shapes["y"] == {"n", "total", "d"}

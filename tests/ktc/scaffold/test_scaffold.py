@@ -463,3 +463,26 @@ def test_an_array_of_pointers_is_refused_at_its_place(params: str, body: str, na
     with pytest.raises(KtcError, match=f"'{name}' is an array of pointers") as caught:
         workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     assert caught.value.code == "E-SCAFFOLD" and caught.value.loc is not None
+
+
+@pytest.mark.parametrize(("body", "hint"), [("", "-D __CUDA_ARCH__=800"), ("if (threadIdx.x > 9) return;", "")])
+def test_a_kernel_that_a_macro_hides_is_told_from_one_that_writes_nothing(body: str, hint: str, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(f"__global__ void k(float* y) {{\n#if __CUDA_ARCH__ == 801\n  y[0] = 1;\n#endif\n{body}\n}}")
+    program = ktc.load(source)
+    with pytest.raises(KtcError, match="writes to none of its buffers") as caught:
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert (hint in caught.value.hint) if hint else not caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "memory"),
+    [("y[i] = tex1Dfetch<float>(t, i);", "linear memory"), ("y[i] = tex2D<float>(t, i, 1.5f);", "that it is bound to")],
+)
+def test_a_texture_is_refused_with_what_to_pass_instead(body: str, memory: str, tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(f"__global__ void k(cudaTextureObject_t t, float* y) {{ int i = threadIdx.x; {body} }}")
+    program = ktc.load(source)
+    with pytest.raises(KtcError, match="'t' is a texture or surface object") as caught:
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert caught.value.code == "E-SCAFFOLD" and memory in (caught.value.hint or "")

@@ -244,6 +244,37 @@ void g(float* p) { f<float, true, 1>(p); f<float, true, 3>(p); f<float, false, 5
     assert found(text) == ["float, 6", "int, 14", "float, 1"]
 
 
+def test_a_launch_that_an_instance_never_comes_to_is_none() -> None:
+    text = (
+        KERNEL
+        + """
+struct Sum { static constexpr bool places = false; };
+struct Largest { static constexpr bool places = true; };
+template <typename A, typename R> void f(A* p, int places) {
+  if (R::places) k<A, 1><<<1, 32>>>(p);
+  if (places) k<A, 2><<<1, 32>>>(p);
+}
+void g(float* p) { f<float, Sum>(p, 0); f<int, Largest>((int*)p, 0); }"""
+    )
+    assert found(text) == ["int, 1", "float, 2", "int, 2"]
+
+
+def test_of_many_calls_each_makes_some_of_the_instances() -> None:
+    numbers = ", ".join(f"dispatched<float, {n}>(p, op)" for n in range(1, 10))
+    text = (
+        KERNEL
+        + f"""
+template <typename A, int M, int Op> void f(A* p) {{ k<A, M * Op><<<1, 32>>>(p); }}
+template <typename A, int M> void dispatched(A* p, int op) {{
+  if (op == 1) f<A, M, 1>(p);
+  else if (op == 2) f<A, M, 100>(p);
+}}
+void g(float* p, int op) {{ {numbers}; }}"""
+    )
+    made = found(text)
+    assert made[0] == "float, 1" and len(made) == 16 and made[8:] == [f"float, {n}00" for n in range(1, 9)]
+
+
 def test_arguments_are_spelled_with_their_qualifiers_and_typedef_names(execute) -> None:
     text = """
 typedef struct { float d; int q[2]; } Block;
@@ -296,3 +327,37 @@ def test_what_a_generic_lambda_is_given_elsewhere_is_not_known() -> None:
     text = KERNEL + "void f(int m) { auto run = [](auto t) { k<decltype(t), 2><<<1, 32>>>(nullptr); }; each(m, run); }"
     assert found(text) == []
     assert found(text.replace("each(m, run);", "run(1.5f); each(m, run);")) == []
+
+
+TAGS = """
+template <typename T> struct tag { using type = T; static constexpr int value = sizeof(T); };
+template <typename F> void by_type(int type, F&& f) {
+  switch (type) { case 0: f(tag<char>{}); break; case 1: f(tag<double>{}); break; case 2: f(tag<short>{}); break;
+                  case 3: f(tag<unsigned>{}); break; case 4: f(tag<float>{}); break; }
+}
+template <typename F> void by_flag(bool on, F&& f) { if (on) { f(std::true_type{}); } else { f(std::false_type{}); } }
+void f(void* p, int type, bool wide) {
+  by_type(type, [&](auto t) {
+    using T = typename decltype(t)::type;
+    by_flag(wide, [&](auto w) { k<T, decltype(t)::value * (w() ? 2 : 1)><<<1, 32>>>((T*)p); });
+  });
+}"""
+
+
+def test_a_lambda_that_a_function_calls_with_tags_is_called_with_the_most_usual_of_them() -> None:
+    made = found(KERNEL + TAGS)
+    assert made[:2] == ["float, 8", "float, 4"] and len(made) == 8
+
+
+OWN_TRAIT = """
+template <typename T> struct type_identity { using type = T; };
+template <typename F> void dispatch(int type, F&& f) {
+  if (type) f(type_identity<int>{}); else f(type_identity<float>{});
+}
+void f(void* p, int type) {
+  dispatch(type, [&](auto t) { using T = typename decltype(t)::type; k<T, 1><<<1, 32>>>((T*)p); });
+}"""
+
+
+def test_a_trait_of_a_projects_own_is_not_the_standard_librarys() -> None:
+    assert found(KERNEL + OWN_TRAIT) == ["float, 1", "int, 1"]

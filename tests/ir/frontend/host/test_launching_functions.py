@@ -88,3 +88,31 @@ def test_what_the_function_computes_from_more_than_it_is_passed_is_no_launch() -
                     kernel<<<blocks, 256>>>(from, to, by, n);
                   }"""
     assert launched("", function, "start(scaled<4>, x, y, a, size);").launch is None
+
+
+QUEUE = """
+#include <cuda_runtime.h>
+struct Queue {
+  void put(void* kernel, dim3 grid, dim3 block, unsigned bytes, void** args);
+  template <typename F, typename... Args>
+  void add(F* kernel, dim3 grid, dim3 block, unsigned smem_bytes, Args&&... args) {
+    void* all[] = {static_cast<void*>(&args)...};
+    put(reinterpret_cast<void*>(kernel), grid, block, smem_bytes, all);
+  }
+};
+template <int V> __global__ void scaled(const float* x, float* y, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] * V;
+}
+void go(Queue& queue, const float* x, float* y, int size) {
+  auto kernel = scaled<2>;
+  queue.add(kernel, dim3((size + 127) / 128), 128, 0, x, y, 2.0f, size);
+}
+"""
+
+
+def test_a_method_that_is_passed_a_kernel_and_its_grid_launches_it() -> None:
+    k = load(QUEUE, name="k.cu")
+    assert k.launch is not None
+    assert [print_expr(e) for e in (k.launch.grid[0], k.launch.block[0])] == ["(n + 127) / 128", "128"]
+    assert k.launch.given == (("a", 2.0),)

@@ -200,3 +200,11 @@ def test_errors_in_libcuxx_names_keep_their_columns() -> None:
         load(text)
     assert e.value.loc is not None
     assert text.splitlines()[e.value.loc.line - 1][e.value.loc.col - 1 :].startswith("std::hypotenuse")
+
+
+def test_how_numbers_are_rounded_is_a_type_of_the_standard_library() -> None:
+    k = load("""#include <limits>
+    struct half_like { static const std::float_round_style style = (std::float_round_style)(1); unsigned short bits; };
+    __global__ void k(int* o) { o[0] = half_like::style == std::round_to_nearest ? std::denorm_present : 7; }
+    void go(int* o) { k<<<1, 1>>>(o); }""")
+    assert run(k, {"o": np.zeros(1, np.int32)}).outputs["o"].tolist() == [1]

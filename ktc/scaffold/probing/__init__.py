@@ -1,0 +1,1 @@
+"""What probes are run with: which sizes, and what buffers of integers hold."""
