@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import minus, polynomial, times
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym, Var
+from ktc.ir.nodes import Binary, Expr, For, Select, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import used
+from ktc.ir.walk import used, walk, walk_expr
+from ktc.passes.shared.serial_sums import counted_to
 
 MOST_TAPS = 16
 """Turns of a loop over taps: longer ones gain little from a number that is known."""
@@ -56,6 +58,19 @@ def window_sizes(kernel: Kernel, counts: Mapping[str, Mapping[str, int]], sizes:
             if (_number(step, fixed) or 0) <= turns:
                 found |= {**counts[loop.name], **{s.name: fixed[s] for s in {*used(step), *_offsets(a, fixed)}}}
     return dict(sorted(found.items()))
+
+
+def clip_sizes(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, int]:
+    """Small parameters with one value at all ``sizes`` that say between which ends serial loops of ``kernel`` run, by
+    quotients or choices: windows over a place, in the gradients of windows, are so long and so far apart."""
+    fixed, names = _fixed(kernel, sizes), definitions(kernel.body)
+    ends = (e for s in walk(kernel.body) if isinstance(s, For) for e in (s.init, counted_to(s)) if e is not None)
+    chosen = (e for e in (expand(end, names) for end in ends) if any(_is_chosen(x) for x in walk_expr(e)))
+    return dict(sorted((v.name, fixed[v]) for e in chosen for v in used(e) if 0 <= fixed.get(v, -1) <= MOST_TAPS))
+
+
+def _is_chosen(e: Expr) -> bool:
+    return isinstance(e, Select) or (isinstance(e, Binary) and e.op == "/")
 
 
 def _fixed(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[Sym, int]:
@@ -96,4 +111,4 @@ def _offsets(a: Access, fixed: Mapping[Sym, int]) -> set[Sym]:
     return {s for s in placed - sizes if abs(fixed.get(s, MOST_TAPS + 1)) <= MOST_TAPS}
 
 
-__all__ = ["tap_counts", "window_sizes"]
+__all__ = ["clip_sizes", "tap_counts", "window_sizes"]
