@@ -204,8 +204,8 @@ def _shortest(seen: Sequence[KernelFacts]) -> frozenset[str]:
 
 
 def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | None:
-    """The nest of ``outer`` and the innermost loops inside it that are not ``short``, where neighbouring threads are not
-    at neighbouring elements today."""
+    """The nest of ``outer`` and the innermost loops inside it, but the ``short`` ones, where neighbouring threads are
+    not at neighbouring elements today."""
     if not isinstance(outer, Par):
         return None
     inner = [s for s in walk(outer.body) if isinstance(s, For | Par | Reduce)]

@@ -81,7 +81,7 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
-        before, kernel = wherever(o.raised, "tighten") if o.raised is not None else ("", None)
+        before, kernel = _busy(o.raised) if o.raised is not None else ("", None)
         if before and kernel is not None:  # no schedule is better off with iterations that do nothing
             there, whole = behind(o, before, kernel)
             yield from map(whole, self._structural(there, waiting))
@@ -342,6 +342,14 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
     for before, kernel in (form for each in whole for form in _lighter(*each)):
         for name in ("unmask", "part-sums"):
             yield from ((before + more, done) for more, done in _with(kernel, name))
+
+
+def _busy(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) that leave out iterations which do nothing, or what others did, and the kernel
+    after them."""
+    tight, kernel = wherever(raised, "tighten")
+    alone, kernel = wherever(kernel, "narrow")
+    return tight + alone, kernel
 
 
 def _with(kernel: Kernel, name: str, **more: int) -> Iterator[tuple[str, Kernel]]:

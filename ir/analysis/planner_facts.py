@@ -1,7 +1,8 @@
 """What a planner may know about a kernel: loops, accesses, traffic, operations, synchronisation. Never its name.
 
 Counts are per launch, evaluated at given sizes. A loop whose trip count hangs on the loops around it counts as in their
-middle; one whose trip count cannot be evaluated counts once and is listed in ``unknown``; both branches of an ``if`` count (an upper bound).
+middle; one whose trip count cannot be evaluated counts once and is listed in ``unknown``. Both branches of an ``if``
+count (an upper bound).
 """
 
 from __future__ import annotations
