@@ -16,6 +16,7 @@ from ktc.ir.nodes import Par
 from ktc.ir.walk import walk
 from ktc.passes.core.script import DistSpec
 
+from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
 from .cpu_nests import cpu_nests
@@ -104,6 +105,10 @@ class Rules:
     def _on_gpu(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """Ideas from structure, what experts would try first in front."""
         gpu = o.device.profile.startswith(GPUS)
+        for before, kernel in (("", raised), *_with(raised, "delinearise", loops=AXES)):
+            inside = inner_updates(kernel, [facts(kernel, f.sizes) for f in o.facts], _able(o, before))
+            for steps, why, gain in inside:
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)
         for before, kernel in along_memory(raised):
