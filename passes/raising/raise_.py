@@ -39,6 +39,7 @@ from ktc.passes.raising.check.host_sized_launches import (
     with_numbers,
     with_whole_ranges,
 )
+from ktc.passes.raising.check.rounded_launches import without_rounding
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.loop_names import called_apart
@@ -387,6 +388,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if not by_threads and (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
                     spread = tidied(with_row_ends(spread, of_any_length=True), sizes_of(known))
                     yield dataclasses.replace(guess, body=spread)
+                if not by_threads and (whole := without_rounding(guess.body)) != guess.body:
+                    yield dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):

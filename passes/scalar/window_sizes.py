@@ -48,8 +48,12 @@ def window_sizes(kernel: Kernel, counts: Mapping[str, Mapping[str, int]], sizes:
     bound: they, and others with one value at all ``sizes``."""
     fixed = _fixed(kernel, sizes)
     found: dict[str, int] = {}
-    for a in accesses(kernel):
-        around = [x for x in a.axes if x.kind == "par"]
+    all_accesses = accesses(kernel)
+    results = {
+        x.name for a in all_accesses if a.mode == "write" and a.space == "global" for x in a.axes if a.moves(x.name)
+    }
+    for a in all_accesses:
+        around = [x for x in a.axes if x.kind == "par" or x.name in results]  # a thread may have several elements
         for loop in (x for x in a.axes if x.kind == "for" and x.name in counts):
             step = _step(a, loop, around, fixed)
             turns = None if loop.trip is None else _number(loop.trip, fixed)
@@ -91,12 +95,12 @@ def _number(e: Expr, fixed: Mapping[Sym, int]) -> int | None:
 
 
 def _step(a: Access, loop: Axis, around: Sequence[Axis], fixed: Mapping[Sym, int]) -> Expr | None:
-    """How many turns of ``loop`` take ``a`` as far as the next iteration of a loop in ``around`` does: one, or a
+    """How many turns of ``loop`` take ``a`` as far as the next iteration of another loop in ``around`` does: one, or a
     parameter; None where neither does."""
     turn = a.strides.get(loop.name)
     if turn is None or not polynomial(turn):
         return None
-    for x in around:
+    for x in (x for x in around if x.name != loop.name):
         stride = a.strides.get(x.name)
         for step in (i32(1), *map(Var, fixed)) if stride is not None else ():
             if not minus(polynomial(stride), times(polynomial(turn), polynomial(step))):  # type: ignore[arg-type]

@@ -226,3 +226,20 @@ def test_windows_over_a_place_are_counted_on_with_as_few_numbers_as_show_them() 
         assert start == f"raise | specialize{{size=3 step={step}}} | unclip{{loop=o}}"
     assert Builder(kernel, sizes=[at(1 << 12, 1), at(1 << 16, 2)]).start == "raise"
     assert Builder(kernel, sizes=[at(1 << 12, 2), at(1 << 16, 2, size=5)]).start == "raise"
+
+
+STACKED = """\
+kernel pool(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..4096, w: i32 range 1..4096, size: i32)
+  launch grid(n) block(256)
+  for c = i32(threadIdx.x); c < w; c + 256
+    for i in 0..4
+      var t: f32 = 0.0
+      for k in 0..size
+        t += x[(i32(blockIdx.x) * 4 + i + k) * w + c]
+      y[(i32(blockIdx.x) * 4 + i) * w + c] = t
+"""
+
+
+def test_windows_of_elements_that_a_thread_has_one_after_another_are_counted_on() -> None:
+    sizes = [{"n": 1 << k, "w": 64, "size": 3} for k in (6, 8)]
+    assert "specialize{size=3}" in Builder(parse_kernel(STACKED), sizes=sizes).start
