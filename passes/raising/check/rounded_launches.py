@@ -1,4 +1,4 @@
-"""Launches rounded up to whole blocks, whose last threads do nothing though no guard compares their number with anything.
+"""Launches rounded up to whole blocks, whose last threads do nothing though no guard asks for their number itself.
 
     par i in 0..64 * ((rows * width + 63) / 64)           par i in 0..rows * width
       if i / width < rows                                   if i / width < rows
