@@ -339,6 +339,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
+    from ktc.passes.raising.normalise.scopes.alike_arrays import with_alike_arrays
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
@@ -372,7 +373,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_own_rounds(at.with_(body=with_guarded_counters(prepare(at, known)), launch=known))
             whole = without_single_rounds(whole, but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
-            whole = with_uniform_ways(whole)
+            whole = with_uniform_ways(with_alike_arrays(whole, kernel))
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))

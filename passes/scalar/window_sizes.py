@@ -7,21 +7,21 @@
 
 A program has few filters, of a few sizes each, and calls a kernel with them over and over. Once the numbers are known,
 loops over taps can be written out, neighbours share what they read, and rows begin where wide accesses may:
-``specialize`` makes a kernel of one size.
+``specialize`` makes a kernel of one size. So are loops over a tensor's dimensions, of which there are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import minus, polynomial, times
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, Select, Sym, Var
-from ktc.ir.types import Scalar
-from ktc.ir.walk import used, walk, walk_expr
+from ktc.ir.nodes import Binary, Expr, For, Load, Select, Sym, Var
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import all_exprs, declared, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.serial_sums import counted_to
 
 MOST_TAPS = 16
@@ -77,6 +77,27 @@ def _is_chosen(e: Expr) -> bool:
     return isinstance(e, Select) or (isinstance(e, Binary) and e.op == "/")
 
 
+def ranks(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, int]:
+    """Small parameters with one value at all ``sizes`` that say how many dimensions a tensor of ``kernel`` has: how far
+    serial loops go through arrays of a thread's own, filled with extents and strides, or which of their elements is
+    the last. Where they are known, the arrays are names."""
+    fixed, names = _fixed(kernel, sizes), definitions(kernel.body)
+    own = {s for s in declared(kernel.body) if isinstance(s.type, Array) and s.type.space != "shared"}
+    found: set[Sym] = set()
+    for s in walk(kernel.body):
+        places = [
+            i for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load) and x.buffer in own for i in x.index
+        ]
+        found |= {v for i in places for v in used(expand(i, names))}
+        if isinstance(s, For) and any(x.buffer in own and s.var in used(i) for x in _loads(s) for i in x.index):
+            found |= {v for e in (s.init, s.cond) for v in used(expand(e, names))}
+    return {v.name: fixed[v] for v in sorted(found, key=lambda v: v.name) if 1 <= fixed.get(v, 0) <= MOST_TAPS}
+
+
+def _loads(loop: For) -> Iterator[Load]:
+    return (x for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load))
+
+
 def _fixed(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[Sym, int]:
     """Integer parameters that a call may be asked about and that have one value at all ``sizes``."""
     out: dict[Sym, int] = {}
@@ -115,4 +136,4 @@ def _offsets(a: Access, fixed: Mapping[Sym, int]) -> set[Sym]:
     return {s for s in placed - sizes if abs(fixed.get(s, MOST_TAPS + 1)) <= MOST_TAPS}
 
 
-__all__ = ["clip_sizes", "tap_counts", "window_sizes"]
+__all__ = ["clip_sizes", "ranks", "tap_counts", "window_sizes"]
