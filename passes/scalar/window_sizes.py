@@ -19,9 +19,10 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import minus, polynomial, times
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, Load, Select, Sym, Var
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, declared, stmt_exprs, used, walk, walk_expr
+from ktc.ir.nodes import Binary, Expr, For, Load, Select, Store, Sym, Var
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import Scalar
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.serial_sums import counted_to
 
 MOST_TAPS = 16
@@ -80,22 +81,41 @@ def _is_chosen(e: Expr) -> bool:
 def ranks(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, int]:
     """Small parameters with one value at all ``sizes`` that say how many dimensions a tensor of ``kernel`` has: how far
     serial loops go through arrays of a thread's own, filled with extents and strides, or which of their elements is
-    the last. Where they are known, the arrays are names."""
+    the last. Where they are known, the arrays are names.
+
+    Arrays that are filled with one number at all ``sizes`` say nothing of a tensor, and their digits by themselves are
+    never tested; so they are left alone.
+    """
     fixed, names = _fixed(kernel, sizes), definitions(kernel.body)
-    own = {s for s in declared(kernel.body) if isinstance(s.type, Array) and s.type.space != "shared"}
+    own = {b for b, filled in _fills(kernel).items() if any(_differ(filled, at) for at in sizes)}
     found: set[Sym] = set()
     for s in walk(kernel.body):
-        places = [
+        places = (
             i for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load) and x.buffer in own for i in x.index
-        ]
+        )
         found |= {v for i in places for v in used(expand(i, names))}
         if isinstance(s, For) and any(x.buffer in own and s.var in used(i) for x in _loads(s) for i in x.index):
             found |= {v for e in (s.init, s.cond) for v in used(expand(e, names))}
     return {v.name: fixed[v] for v in sorted(found, key=lambda v: v.name) if 1 <= fixed.get(v, 0) <= MOST_TAPS}
 
 
+def _fills(kernel: Kernel) -> dict[Sym, list[Expr]]:
+    """What is stored to each array of a thread's own."""
+    out: dict[Sym, list[Expr]] = {}
+    for s in walk(kernel.body):
+        if isinstance(s, Store) and is_local_array(s.buffer):
+            out.setdefault(s.buffer, []).append(s.value)
+    return out
+
+
+def _differ(filled: Sequence[Expr], at: Sizes) -> bool:
+    """Whether what an array is filled with is several numbers at the sizes ``at``."""
+    values = {evaluate(e, dict(at)) for e in filled}
+    return len(values - {None}) > 1
+
+
 def _loads(loop: For) -> Iterator[Load]:
-    return (x for e in all_exprs(loop.body) for x in walk_expr(e) if isinstance(x, Load))
+    return (x for x in all_exprs(loop.body) if isinstance(x, Load))
 
 
 def _fixed(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[Sym, int]:
