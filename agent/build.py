@@ -85,11 +85,9 @@ def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
     from ktc.passes.loops.tighten import dilations
     from ktc.passes.mapping.lane_strides import strides
     from ktc.passes.scalar.nest_flags import nest_flags
-    from ktc.passes.scalar.window_sizes import ranks
 
     moved = {p.name for kernel in _taken_apart(raised) for p in strides(kernel)} | dilations(raised)
     bound = {name: 1 for name in sorted(moved) if all(at.get(name) == 1 for at in sizes)}
-    bound |= ranks(raised, sizes)
     for name in nest_flags(raised):
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None

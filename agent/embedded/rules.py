@@ -14,7 +14,9 @@ from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Par
 from ktc.ir.walk import walk
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.script import DistSpec
+from ktc.passes.scalar.window_sizes import ranks
 
 from .atomics.inner_updates import inner_updates
 from .block_phases import phases
@@ -30,7 +32,7 @@ from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
-from .trials import wherever
+from .trials import after, wherever
 from .turned import along_memory, turned
 from .updates import repeated_updates
 from .walked_layers import side_by_side
@@ -82,11 +84,9 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
-        before, kernel = _busy(o.raised) if o.raised is not None else ("", None)
-        if before and kernel is not None:  # no schedule is better off with iterations that do nothing
-            there, whole = behind(o, before, kernel)
-            yield from map(whole, self._structural(there, waiting))
-            waiting[:] = map(whole, waiting)
+        if o.raised is not None:
+            yield from islice(self._behind(o, *_of_known_rank(o.raised, o), waiting), OF_KNOWN_RANK)
+            yield from self._behind(o, *_busy(o.raised), waiting)
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
@@ -94,6 +94,14 @@ class Rules:
         if o.raised is None or not _on_a_cpu(o):
             yield from self._sites(o)
         yield from waiting
+
+    def _behind(self, o: Observation, before: str, kernel: Kernel, waiting: list[Proposal]) -> Iterator[Proposal]:
+        """Ideas from the structure of ``kernel``, which the steps ``before`` lead to; none where there are no steps."""
+        if before:
+            there, whole = behind(o, before, kernel)
+            late: list[Proposal] = []
+            yield from map(whole, self._structural(there, late))
+            waiting += map(whole, late)
 
     def _structural(self, o: Observation, waiting: list[Proposal]) -> Iterator[Proposal]:
         """Ideas from the structure of the raised kernel; those of which little is expected are put off."""
@@ -349,9 +357,16 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
             yield from ((before + more, done) for more, done in _with(kernel, name))
 
 
+def _of_known_rank(raised: Kernel, o: Observation) -> tuple[str, Kernel]:
+    """The step (with a bar behind it) that binds numbers of dimensions, and the kernel after it."""
+    step = PASSES["specialize"].step(**ranks(raised, [f.sizes for f in o.facts]))
+    known = after(raised, str(step)) if step.args else None
+    return ("", raised) if known is None else (f"{step} | ", known)
+
+
 def _busy(raised: Kernel) -> tuple[str, Kernel]:
     """Steps (each with a bar behind it) that leave out iterations which do nothing, or what others did, and the kernel
-    after them."""
+    after them: no schedule is better off with such iterations."""
     tight, kernel = wherever(raised, "tighten")
     alone, kernel = wherever(kernel, "narrow")
     return tight + alone, kernel
@@ -381,6 +396,10 @@ EARLY = ("fast-math",)
 
 REFINING_ON_A_CPU = (*EARLY, "cache-hints")
 """The same where a compiler of loops does the rest itself: stores past the caches are for us to ask for."""
+
+OF_KNOWN_RANK = 4
+"""Ideas for tensors of as many dimensions as those that were seen, before others: code that is written out for each of
+them may be one that no run of the check reaches."""
 
 REFINED = 2
 """Scripts that are refined, the best first, once there are no other ideas."""

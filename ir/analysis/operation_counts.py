@@ -52,7 +52,7 @@ class Counts:
         if e is None:
             return None
         if also:
-            e = substitute_expr(e, {s: Const(n, s.type) for s, n in also.items()})
+            e = substitute_expr(e, {s: Const(n, scalar_of(s.type)) for s, n in also.items()})
         v = evaluate(map_expr(e, self._dims), self.env)
         return None if v is None else int(v)
 

@@ -92,22 +92,24 @@ def _whole(kernel: Kernel, loop: For) -> Window:
             if used(taps) <= given and not used(low) <= given:
                 others = tuple(e for e in lows if e is not low), tuple(e for e in highs if e is not high)
                 return Window(low, taps, *others)
-    if (clipped := _windows_over(expand(form.lo, names), highs, v.type)) is not None:
+    if (clipped := _windows_over(expand(form.lo, names), highs)) is not None:
         return clipped
     why = f"'{v.name}' does not go over what is left of a window: no two ends are as far apart everywhere"
     raise Refusal("E-UNCLIP-WINDOW", why, places(loop))
 
 
-def _windows_over(lo: Expr, highs: Sequence[Expr], t: Scalar) -> Window | None:
+def _windows_over(lo: Expr, highs: Sequence[Expr]) -> Window | None:
     """The windows that hold a place ``x``, one every ``s`` places and ``c`` long, which an edge clips at 0:
     ``x < c ? 0 : (x - c) / s + 1`` up to ``x / s + 1``. They are ``c / s``, rounded up, at most, from where the edge
     leaves one on; gradients of windows are sums over them."""
     match without_index_casts(lo):
-        case Select(Binary("<", x, Const(c)), Const(0), Binary("+", Binary("/", past, Const(s)), Const(1))) if (
-            c > 0 and s > 0 and same_value(past, sub(x, Const(c, x.type))) and is_signed_integer(x.type)
-        ):
-            last = add(binary("/", x, Const(s, x.type)), Const(1, x.type))
-            if any(same_value(without_index_casts(e), last) for e in highs):
+        case Select(Binary("<", x, Const(c)), Const(0), Binary("+", Binary("/", past, Const(s)), Const(1))):
+            t = x.type
+            if not (isinstance(t, Scalar) and is_signed_integer(t) and c > 0 and s > 0):
+                return None
+            last = add(binary("/", x, Const(s, t)), Const(1, t))
+            ends = any(same_value(without_index_casts(e), last) for e in highs)
+            if ends and same_value(past, sub(x, Const(c, t))):
                 return Window(lo, Const(-(-int(c) // int(s)), t), (), tuple(highs))
     return None
 

@@ -389,20 +389,28 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if not by_threads and (spread := with_launched_ranges(guess.body, launch, known)) != guess.body:
                     spread = tidied(with_row_ends(spread, of_any_length=True), sizes_of(known))
                     yield dataclasses.replace(guess, body=spread)
-                if not by_threads and (whole := without_rounding(guess.body)) != guess.body:
-                    yield dataclasses.replace(guess, body=tidied(whole, sizes_of(known)))
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):
-                    shared.append(guess)
+                    shared += _up_to_guards(guess, known)
                 else:
-                    yield guess
+                    yield from _up_to_guards(guess, known)
         except (Blocked, Left) as b:
             blocked = blocked or b
     yield from shared
     yield from partial
     if blocked is not None:
         raise blocked
+
+
+def _up_to_guards(guess: Guess, launch: Launch) -> Iterator[Guess]:
+    """``guess``, before it that without the threads of a last block that has more than are needed."""
+    from ktc.passes.raising.normalise.tidy import tidied
+    from ktc.passes.raising.recognise.guards import sizes_of
+
+    if (whole := without_rounding(guess.body)) != guess.body:
+        yield dataclasses.replace(guess, body=tidied(whole, sizes_of(launch)))
+    yield guess
 
 
 def _likeliest(kernel: Kernel) -> Body | None:

@@ -110,7 +110,7 @@ def _fills(kernel: Kernel) -> dict[Sym, list[Expr]]:
 
 def _differ(filled: Sequence[Expr], at: Sizes) -> bool:
     """Whether what an array is filled with is several numbers at the sizes ``at``."""
-    values = {evaluate(e, dict(at)) for e in filled}
+    values = {evaluate(e, {k: v for k, v in at.items() if isinstance(v, int)}) for e in filled}
     return len(values - {None}) > 1
 
 

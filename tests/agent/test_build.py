@@ -243,26 +243,3 @@ kernel pool(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..4096, w: i
 def test_windows_of_elements_that_a_thread_has_one_after_another_are_counted_on() -> None:
     sizes = [{"n": 1 << k, "w": 64, "size": 3} for k in (6, 8)]
     assert "specialize{size=3}" in Builder(parse_kernel(STACKED), sizes=sizes).start
-
-
-LAID_OUT = """\
-kernel permute(y: f32* restrict, x: f32 const* restrict, n: i32, rank: i32, s_0: i32, s_1: i32, s_2: i32)
-  launch grid((n + 255) / 256) block(256)
-  let at: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
-  if at < n
-    array s: i32[3]
-    s[0] = s_0
-    s[1] = s_1
-    s[2] = s_2
-    var from: i32 = 0
-    for i in 0..rank
-      from += at * s[i]
-    y[at] = x[from]
-"""
-
-
-def test_a_number_of_dimensions_is_counted_on_where_it_is_one() -> None:
-    sizes = [{"n": 1 << k, "rank": 2, "s_0": 8, "s_1": 1, "s_2": 1} for k in (6, 12)]
-    assert Builder(parse_kernel(LAID_OUT), sizes=sizes).start == "raise | specialize{rank=2}"
-    assert Builder(parse_kernel(LAID_OUT), sizes=[*sizes, {**sizes[0], "rank": 3}]).start == "raise"
-    assert Builder(parse_kernel(LAID_OUT), sizes=[{**at, "s_0": 1} for at in sizes]).start == "raise"  # says nothing

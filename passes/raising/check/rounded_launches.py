@@ -24,25 +24,32 @@ def without_rounding(body: Body) -> Body:
     ``i / width < height``. Whether it leaves nothing beyond ``n`` is for the check to say."""
 
     def on(s: Stmt) -> Stmt:
-        n = _rounded(s.hi) if isinstance(s, Par) and is_const(s.lo, 0) and _is_guarded(s.body, s) else None
-        return s if n is None else dataclasses.replace(s, hi=cast(n, s.hi.type))  # type: ignore[attr-defined, arg-type]
+        if not isinstance(s, Par) or not is_const(s.lo, 0) or not _is_guarded(s.body, s):
+            return s
+        n = _rounded(s.hi)
+        return s if n is None else dataclasses.replace(s, hi=cast(n, s.hi.type))  # type: ignore[arg-type]
 
     return map_body(body, on)
 
 
 def _rounded(hi: Expr) -> Expr | None:
-    """``n`` where ``hi`` is the next multiple of a number, ``k * ((n + k - 1) / k)``."""
+    """``n`` where ``hi`` is the next multiple of a number, ``k * ((n + k - 1) / k)``, or of rows of ``c`` threads each,
+    ``k * ((c * n + c * k - 1) / (c * k))``."""
     e = without_index_casts(hi)
     for k, blocks in ((e.a, e.b), (e.b, e.a)) if isinstance(e, Binary) and e.op == "*" else ():
-        up, size = without_index_casts(blocks), evaluate(k, {})
-        if size is None or size < 2:
+        up, rows = without_index_casts(blocks), evaluate(k, {})
+        if rows is None or rows < 2:
             continue
-        if isinstance(up, Call) and up.fn == "cdiv" and evaluate(up.args[1], {}) == size:
-            return up.args[0]
-        if isinstance(up, Binary) and up.op == "/" and evaluate(up.b, {}) == size:
-            if isinstance(up.a, Binary) and up.a.op == "+" and is_const(up.a.b, size - 1):
-                return up.a.a
-            return from_polynomial(minus(polynomial(up.a), {(): int(size) - 1}), hi.type)
+        if isinstance(up, Call) and up.fn == "cdiv":
+            elements, threads = polynomial(up.args[0]), evaluate(up.args[1], {})
+        elif isinstance(up, Binary) and up.op == "/" and (threads := evaluate(up.b, {})) is not None:
+            elements = minus(polynomial(up.a), {(): int(threads) - 1})
+        else:
+            continue
+        if threads == rows and isinstance(up, Binary) and isinstance(up.a, Binary) and is_const(up.a.b, rows - 1):
+            return up.a.a if up.a.op == "+" else None  # as it is written
+        if threads is not None and threads % rows == 0 and all(c % (threads // rows) == 0 for c in elements.values()):
+            return from_polynomial({f: c // int(threads // rows) for f, c in elements.items()}, blocks.type)
     return None
 
 

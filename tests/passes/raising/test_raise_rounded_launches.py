@@ -7,9 +7,10 @@ import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
-from ktc.ir.text import print_expr
+from ktc.ir.text import parse_kernel, print_expr
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Result
+from ktc.passes.raising.check.rounded_launches import without_rounding
 from ktc.passes.raising.raise_ import Raise
 
 STACKED = """
@@ -50,3 +51,21 @@ def test_a_guard_about_digits_ends_the_loop() -> None:
 def test_what_the_last_block_stores_beyond_stays(guard: str) -> None:
     room = STACKED.replace("GUARD", guard).replace("row + i < height ?", "row + i < 1 ?")
     assert ends(room) == ["32 * (((height + 1) / 2 * width + 31) / 32)"]
+
+
+@pytest.mark.parametrize(
+    ("end", "n"),
+    [
+        ("32 * ((n + 31) / 32)", "n"),
+        ("32 * cdiv(n, 32)", "n"),
+        ("64 * ((4 * n + 255) / 256)", "n"),  # four threads a row
+        ("64 * ((4 * n + 3 + 255) / 256)", None),
+        ("32 * ((n + 31) / 64)", None),
+        ("32 * (n / 32 + 1)", None),
+    ],
+)
+def test_what_whole_blocks_are_rounded_up_from(end: str, n: str | None) -> None:
+    loop = f"  par i in 0..{end} @ [thread.x 32, block.x]\n    if i / 4 < m\n      y[i] = 1.0\n"
+    body = parse_kernel(f"kernel k(y: f32*, n: i32, m: i32)\n{loop}").body
+    done = without_rounding(body)
+    assert (print_expr(done[0].hi) == n) if n else done == body  # type: ignore[attr-defined]
