@@ -97,7 +97,32 @@ def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
     if taps:
         step, known = _bound(whole, bound | taps)
         return f" | {before.removesuffix(' | ')}{step}", known
-    return _bound(raised, bound | _window_sizes(raised, bound, sizes))
+    clipped = _clipped_windows(raised, bound, sizes)
+    return clipped or _bound(raised, bound | _window_sizes(raised, bound, sizes))
+
+
+def _clipped_windows(raised: Kernel, bound: Mapping[str, int], sizes: Sequence[Sizes]) -> tuple[str, Kernel] | None:
+    """The steps that bind, beside ``bound``, the fewest parameters by which more loops of ``raised`` go over all of a
+    few taps, and the kernel then; None where none do."""
+    from ktc.passes.scalar.window_sizes import MOST_TAPS, clip_sizes
+    from ktc.passes.shared.serial_sums import known_count
+
+    def taps(values: Mapping[str, int]) -> tuple[int, str, Kernel]:
+        step, known = _bound(raised, {**bound, **values})
+        steps, whole = wherever(known, "unclip")
+        counts = (known_count(s) for s in walk(whole.body) if isinstance(s, For))
+        found = sum(n is not None and 1 <= n <= MOST_TAPS for n in counts)
+        return found, f"{step} | {steps}".removesuffix(" | "), whole
+
+    values = clip_sizes(raised, sizes)
+    best = taps(values)
+    if not values or best[0] <= taps({})[0]:
+        return None
+    for name in tuple(values):
+        fewer = {v: n for v, n in values.items() if v != name}
+        if (found := taps(fewer))[0] >= best[0]:
+            values, best = fewer, found
+    return best[1:]
 
 
 def _window_sizes(raised: Kernel, bound: Mapping[str, int], sizes: Sequence[Sizes]) -> dict[str, int]:

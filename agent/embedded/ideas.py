@@ -65,6 +65,15 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
     rows = 1
     for r in s.rows:
         rows *= r.trip or 1
+    if rows >= MANY_ROWS * units and all(c.trip is None for c in s.cols):
+        inner = s.rows[-1]
+        side = f"{inner.name}=[thread.y $ROWS:(16,32,8,4), block.{block_axis(inner)}]"
+        lanes = " ".join(f"{c}=[thread.x $LANES:(8,16,32,4), seq]" for c in s.col_names)
+        yield (
+            f"map{{{side} {lanes}}}",
+            "many rows whose lengths the data say: several a block, on lanes of their own",
+            2.0,
+        )
     if free and not s.short and rows < 4 * units:
         yield split, "few rows: cut each over several blocks so that every unit has work", 2.0
         split = ""

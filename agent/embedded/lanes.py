@@ -10,7 +10,7 @@ while the others wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import accesses
@@ -37,6 +37,9 @@ NORMALISE = Step("normalise")
 
 GAIN = 8.0
 """What accesses side by side are worth against accesses a row apart: a sector has eight floats."""
+
+SECTOR = 8
+"""Elements from which on a loop is a row."""
 
 ROWS, COLUMNS = "thread.y $ROWS:(1,2,4,8), block.x", "thread.x $TX:(8,16,32,64), block.x"
 IN_FLIGHT = "unroll $U:(2,4,8), thread.y $TY:(4,8,16,32)"
@@ -78,7 +81,7 @@ def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFact
     alone, narrow = wherever(raised, "narrow")
     before, kernel = _plain(narrow)
     for outer in loops(kernel):
-        nest = _nest(kernel, outer)
+        nest = _nest(kernel, outer, _shortest(seen))
         if nest is not None:
             kept = _kept_across if nest.across else _kept
             ideas = [*(kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
@@ -191,13 +194,23 @@ class Nest:
                 yield [self.mapped(levels, f"[{wide}{own}]") for wide in WIDE], why
 
 
-def _nest(kernel: Kernel, outer: Loop) -> Nest | None:
-    """The nest of ``outer`` and the innermost loops inside it, where neighbouring threads are not at neighbouring
-    elements today."""
+def _shortest(seen: Sequence[KernelFacts]) -> frozenset[str]:
+    """The loops, as the source calls them, that go round less than :data:`SECTOR` times at all of the sizes, where that
+    is known: what is left of a window at an edge is no row."""
+    turns: dict[str, list[int | None]] = {}
+    for x in (x for f in seen for x in f.loops):
+        turns.setdefault(x.stem, []).append(x.typical)
+    return frozenset(stem for stem, n in turns.items() if all(k is not None and k < SECTOR for k in n))
+
+
+def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | None:
+    """The nest of ``outer`` and the innermost loops inside it, but the ``short`` ones, where neighbouring threads are
+    not at neighbouring elements today."""
     if not isinstance(outer, Par):
         return None
     inner = [s for s in walk(outer.body) if isinstance(s, For | Par | Reduce)]
     leaves = [s for s in inner if isinstance(s, Par | Reduce) and not any(x in inner for x in walk(s.body))]
+    leaves = [s for s in leaves if s.var.stem not in short]
     names = frozenset(s.var.name for s in leaves)
     found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
     both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]

@@ -15,8 +15,11 @@ from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Par
 from ktc.ir.walk import walk
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.script import DistSpec
+from ktc.passes.scalar.window_sizes import ranks
 
+from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
 from .cpu.cpu_nests import cpu_nests
@@ -31,7 +34,7 @@ from .ranks import DIVIDED, of_known_rank
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
-from .trials import wherever
+from .trials import after, wherever
 from .turned import along_memory, turned
 from .updates import repeated_updates
 from .walked_layers import side_by_side
@@ -83,15 +86,11 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
-        before, kernel = wherever(o.raised, "tighten") if o.raised is not None else ("", None)
-        if before and kernel is not None:  # no schedule is better off with iterations that do nothing
-            there, whole = behind(o, before, kernel)
-            yield from map(whole, self._structural(there, waiting))
-            waiting[:] = map(whole, waiting)
-        before, kernel = of_known_rank(o.raised, o.facts) if o.raised is not None and not _on_a_cpu(o) else ("", None)
-        if before and kernel is not None:
-            there, whole = behind(o, before, kernel)
-            yield from (replace(p, script=_then(p.script, DIVIDED)) for p in map(whole, self._structural(there, [])))
+        if o.raised is not None:
+            yield from islice(self._behind(o, *_of_known_rank(o.raised, o), waiting), OF_KNOWN_RANK)
+            if not _on_a_cpu(o):
+                yield from self._divided(o, o.raised)
+            yield from self._behind(o, *_busy(o.raised), waiting)
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
@@ -99,6 +98,19 @@ class Rules:
         if o.raised is None or not _on_a_cpu(o):
             yield from self._sites(o)
         yield from waiting
+
+    def _behind(self, o: Observation, before: str, kernel: Kernel, waiting: list[Proposal]) -> Iterator[Proposal]:
+        """Ideas from the structure of ``kernel``, which the steps ``before`` lead to; none where there are no steps."""
+        if before:
+            there, whole = behind(o, before, kernel)
+            late: list[Proposal] = []
+            yield from map(whole, self._structural(there, late))
+            waiting += map(whole, late)
+
+    def _divided(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
+        """Ideas for the rank of tensors whose extents ``raised`` reads from memory, with reciprocals of these."""
+        found = self._behind(o, *of_known_rank(raised, o.facts), [])
+        yield from (replace(p, script=_then(p.script, DIVIDED)) for p in found)
 
     def _structural(self, o: Observation, waiting: list[Proposal]) -> Iterator[Proposal]:
         """Ideas from the structure of the raised kernel; those of which little is expected are put off."""
@@ -110,6 +122,10 @@ class Rules:
     def _on_gpu(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """Ideas from structure, what experts would try first in front."""
         gpu = o.device.profile.startswith(GPUS)
+        for before, kernel in (("", raised), *_with(raised, "delinearise", loops=AXES)):
+            inside = inner_updates(kernel, [facts(kernel, f.sizes) for f in o.facts], _able(o, before))
+            for steps, why, gain in inside:
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)
         for before, kernel in along_memory(raised):
@@ -350,6 +366,21 @@ def hidden_products(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
             yield from ((before + more, done) for more, done in _with(kernel, name))
 
 
+def _of_known_rank(raised: Kernel, o: Observation) -> tuple[str, Kernel]:
+    """The step (with a bar behind it) that binds numbers of dimensions, and the kernel after it."""
+    step = PASSES["specialize"].step(**ranks(raised, [f.sizes for f in o.facts]))
+    known = after(raised, str(step)) if step.args else None
+    return ("", raised) if known is None else (f"{step} | ", known)
+
+
+def _busy(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) that leave out iterations which do nothing, or what others did, and the kernel
+    after them: no schedule is better off with such iterations."""
+    tight, kernel = wherever(raised, "tighten")
+    alone, kernel = wherever(kernel, "narrow")
+    return tight + alone, kernel
+
+
 def _with(kernel: Kernel, name: str, **more: int) -> Iterator[tuple[str, Kernel]]:
     """The steps of the pass ``name`` that apply to ``kernel``, and it after them; nothing if none does."""
     before, done = wherever(kernel, name, **more)
@@ -375,6 +406,10 @@ EARLY = ("fast-math",)
 
 REFINING_ON_A_CPU = (*EARLY, "cache-hints")
 """The same where a compiler of loops does the rest itself: stores past the caches are for us to ask for."""
+
+OF_KNOWN_RANK = 4
+"""Ideas for tensors of as many dimensions as those that were seen, before others: code that is written out for each of
+them may be one that no run of the check reaches."""
 
 REFINED = 2
 """Scripts that are refined, the best first, once there are no other ideas."""

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.affine import LinearForm, linear_form
 from ktc.ir.arith.polynomial import Polynomial, minus, plus, polynomial, scaled, times
 from ktc.ir.fold import sub
 from ktc.ir.kernel import Kernel
@@ -91,7 +91,12 @@ def _dimension(
     anywhere: tuple[Distance, ...] = (None,) * common
     fx = linear_form(x, [r.counter for r in a.ranges])
     fy = linear_form(y, [r.counter for r in b.ranges])
-    if fx is None or fy is None or wide_a != wide_b:
+    if fx is None or fy is None:
+        return anywhere
+    known = _positive([*a.ranges, *b.ranges]) | set(positive)
+    if _behind(fx, a, fy, b, wide_b, known) or _behind(fy, b, fx, a, wide_a, known):
+        return None
+    if wide_a != wide_b:
         return anywhere
     digits: list[_Digit] = []
     for k in range(common):
@@ -110,7 +115,32 @@ def _dimension(
         lanes = wide_a if isinstance(wide_a, Expr) else Const(wide_a, I32)
         digits.append(_Digit({(): 1}, lanes, None))
     gap = polynomial(sub(fx.rest, fy.rest))
-    return _solve(digits, gap, common, _positive([*a.ranges, *b.ranges]) | set(positive))
+    return _solve(digits, gap, common, known)
+
+
+def _behind(x: LinearForm, a: Touch, y: LinearForm, b: Touch, width: int | Expr, positive: Collection[Expr]) -> bool:
+    """Whether all that ``x`` (of ``a``) names lies behind the ``width`` elements at all that ``y`` (of ``b``) names,
+    whatever their loops' iterations: ``a[i]`` for ``i`` from ``p + 1`` on, and ``a[p]``."""
+    lowest, highest = _end(x, a, positive, last=False), _end(y, b, positive, last=True)
+    if lowest is None or highest is None:
+        return False
+    beyond = plus(highest, {(): width} if isinstance(width, int) else polynomial(width))
+    return _not_negative(minus(lowest, beyond), positive)
+
+
+def _end(form: LinearForm, t: Touch, positive: Collection[Expr], *, last: bool) -> Polynomial | None:
+    """The first (``last``) element that ``form`` names in the loops of ``t``; None where that is not known."""
+    out = polynomial(form.rest)
+    for r in t.ranges:
+        c = polynomial(form.coeff(r.counter))
+        rising, falling = _not_negative(c, positive), _not_negative(scaled(c, -1), positive)
+        if not (rising or falling):
+            return None
+        if rising == last and c:  # the far end is that of the last iteration
+            if r.extent is None:
+                return None
+            out = plus(out, times(c, plus(polynomial(r.extent), {(): -1})))
+    return out
 
 
 def _inner(form, t: Touch, common: int) -> list[_Digit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -18,20 +19,25 @@ from ktc.ir.nodes import (
     Expr,
     HwIndex,
     InlineAsm,
+    Par,
     Raw,
     RawStmt,
     Reduce,
     Scan,
+    Sym,
     Unary,
     WarpOp,
 )
 from ktc.ir.types import Array, Scalar, scalar_of
-from ktc.ir.walk import map_expr, stmt_exprs, walk_expr
+from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, used, walk_expr
 
 from .access_nests import Axis, visits
 
 FLOPS = {"fma": 2, "fma_rn": 2, "fma_rz": 2, "min": 1, "max": 1, "abs": 0, "isinf": 0, "isnan": 0, "isfinite": 0}
 """Floating-point operations of a call; functions not listed cost one operation of the special-function unit."""
+
+MIDDLE = (5, 11)
+"""Where the middle of a loop is taken to be, as a fraction: not at the half, where a row of a flat index ends."""
 
 
 class Counts:
@@ -41,10 +47,12 @@ class Counts:
         self.kernel, self.env = kernel, env
         self.unknown: set[str] = set()
 
-    def value(self, e: Expr | None) -> int | None:
-        """``e`` at the sizes, None if unknown."""
+    def value(self, e: Expr | None, also: Mapping[Sym, int] | None = None) -> int | None:
+        """``e`` at the sizes, and with the variables in ``also``; None if unknown."""
         if e is None:
             return None
+        if also:
+            e = substitute_expr(e, {s: Const(n, scalar_of(s.type)) for s, n in also.items()})
         v = evaluate(map_expr(e, self._dims), self.env)
         return None if v is None else int(v)
 
@@ -60,9 +68,32 @@ class Counts:
         n = self.value(axis.trip)
         return n if n is None else max(0, n)
 
+    def typical(self, axis: Axis) -> int | None:
+        """Iterations of ``axis``; where they hang on the loops around it, those in the middle of these."""
+        n = self.trip(axis)
+        if n is None and axis.trip is not None and used(axis.trip) & self._middles.keys():
+            n = self.value(axis.trip, self._middles)
+        return n if n is None else max(0, n)
+
+    @cached_property
+    def _middles(self) -> dict[Sym, int]:
+        """The variables of loops about the middle of these, of inner ones in that of outer ones, as far as their ends
+        are known then."""
+        out: dict[Sym, int] = {}
+        for v in visits(self.kernel):
+            a = v.axes[-1] if v.axes else None
+            if a is None or a.stmt is not v.stmt or not isinstance(a.index, Sym):
+                continue
+            lo = self.value(a.stmt.lo, out) if isinstance(a.stmt, Par | Reduce | Scan) else 0
+            n = self.value(a.trip, out)
+            if lo is not None and n is not None:
+                out[a.index] = lo + max(0, n) * MIDDLE[0] // MIDDLE[1]
+        return out
+
     def times(self, axes: tuple[Axis, ...]) -> int:
-        """Iterations of all ``axes`` together; unknown ones count once, and say nothing where another has none."""
-        trips = [self.trip(a) for a in axes]
+        """Iterations of all ``axes`` together, typically; unknown ones count once, and say nothing where another has
+        none."""
+        trips = [self.typical(a) for a in axes]
         if any(t is not None and t <= 0 for t in trips):
             return 0
         self.unknown |= {a.name for a, t in zip(axes, trips) if t is None}

@@ -1,7 +1,8 @@
 """What a planner may know about a kernel: loops, accesses, traffic, operations, synchronisation. Never its name.
 
-Counts are per launch, evaluated at given sizes. A loop whose trip count cannot be evaluated counts once and is listed
-in ``unknown``; both branches of an ``if`` count (an upper bound).
+Counts are per launch, evaluated at given sizes. A loop whose trip count hangs on the loops around it counts as in their
+middle; one whose trip count cannot be evaluated counts once and is listed in ``unknown``. Both branches of an ``if``
+count (an upper bound).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from .operation_counts import Counts
 @dataclass(frozen=True)
 class LoopFacts:
     """One loop statement: ``name`` as it prints, ``stem`` as the source calls it, which siblings may share. ``trip`` is
-    its count at the sizes given (None: unknown); ``levels`` the distribution's kinds.
+    its count at the sizes given (None: unknown), ``typical`` that in the middle of the loops around it, where it hangs
+    on these; ``levels`` the distribution's kinds.
     """
 
     name: str
@@ -50,6 +52,7 @@ class LoopFacts:
     irregular: int
     innermost: bool
     divisor: int  # greatest power of two (to 16) that provably divides the trip count
+    typical: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def _loops(kernel: Kernel, all_accesses: list[Access], count: Counts) -> tuple[L
                 irregular=n["irregular"],
                 innermost=id(axis.stmt) not in outer,
                 divisor=_divisor(axis, kernel),
+                typical=count.typical(axis),
             )
         )
     return tuple(out)

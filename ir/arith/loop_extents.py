@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.fold import cast, sub
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Par, Reduce, Scan
-from ktc.ir.types import Scalar
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Par, Reduce, Scan, Select
+from ktc.ir.types import Scalar, is_signed_integer
 from ktc.ir.walk import used, walk_expr
 
+from .comparisons import below_zero
 from .counted_loops import counting
 from .integer_casts import without_index_casts
 from .kernel_facts import Facts
-from .polynomial import difference, from_polynomial, minus
+from .polynomial import difference, from_polynomial, minus, plus, polynomial, scaled
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,37 @@ def length(lo: Expr, hi: Expr, facts: Facts) -> Expr:
 
 def upper_bounds(hi: Expr) -> list[Expr]:
     """The operands of a (nested) ``min``; ``hi`` itself if it is none."""
-    e = without_index_casts(hi)
-    if isinstance(e, Call) and e.fn == "min":
-        return [b for a in e.args for b in upper_bounds(a)]
-    return [hi]
+    return _operands(hi, "min")
+
+
+def lower_bounds(lo: Expr) -> list[Expr]:
+    """The operands of a (nested) ``max``; ``lo`` itself if it is none."""
+    return _operands(lo, "max")
+
+
+def _operands(bound: Expr, extreme: str) -> list[Expr]:
+    e = without_index_casts(bound)
+    if isinstance(e, Call) and e.fn == extreme:
+        return [b for a in e.args for b in _operands(a, extreme)]
+    if isinstance(e, Select) and chosen_extreme(e) == extreme:
+        return [*_operands(e.a, extreme), *_operands(e.b, extreme)]
+    return [bound]
+
+
+def chosen_extreme(e: Select) -> str | None:
+    """``max`` or ``min`` where that is what ``e`` chooses of two integers: ``h < 3 ? 0 : h - 2`` is ``max(0, h - 2)``.
+
+    With a condition ``p < 0``, the second is larger than the first by ``p`` or by ``p + 1`` (``max``): not above 0
+    where the condition holds, and not below 0 where it does not; or by ``-p`` or ``-p - 1`` (``min``).
+    """
+    p = below_zero(e.cond)
+    if p is None or not (is_signed_integer(e.a.type) and e.a.type == e.b.type):
+        return None
+    more = minus(polynomial(e.b), polynomial(e.a))
+    for name, beyond in (("max", minus(more, p)), ("min", scaled(plus(more, p), -1))):
+        if set(beyond) <= {()} and beyond.get((), 0) in (0, 1):
+            return name
+    return None
 
 
 def is_static(e: Expr) -> bool:
@@ -72,4 +100,4 @@ def is_static(e: Expr) -> bool:
     )
 
 
-__all__ = ["Extent", "extent", "extent_of", "is_static", "length", "upper_bounds"]
+__all__ = ["Extent", "chosen_extreme", "extent", "extent_of", "is_static", "length", "lower_bounds", "upper_bounds"]

@@ -31,6 +31,7 @@ ROWS: dict[str, str] = {
     "vectorize": "mapping.vectorize:Vectorize",
     "coarsen": "mapping.coarsen:Coarsen",
     "interchange": "loops.interchange:Interchange",
+    "sink": "mapping.sink:Sink",
     "collapse": "loops.collapse:Collapse",
     "tile": "loops.tile:Tile",
     "fuse": "loops.fuse:Fuse",

@@ -25,11 +25,11 @@ without one has no blocks of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.divisors import quotient
@@ -172,7 +172,7 @@ def _taken_apart(kernel: Kernel, loop: Par) -> Digits:
 def _positive_divisors(kernel: Kernel, loop: Par) -> Iterator[Assume]:
     """That sizes by which the iterations of ``loop`` divide integers are positive, where that is not known."""
     params = {p.sym for p in kernel.params} - assigned(kernel.body)
-    facts, sizes = facts_of(kernel, REWRITES).at(loop), _made_of_parameters(kernel, _inits(loop))
+    facts, sizes = facts_of(kernel, REWRITES).at(loop), _made_of_parameters(kernel, loop)
     divisors = (without_index_casts(expand(e.b, sizes)) for e in all_exprs(loop.body)
                 if isinstance(e, Binary) and e.op in ("/", "%") and getattr(e.type, "is_int", False))  # fmt: skip
     for e in dict.fromkeys(d for d in divisors if used(d) and is_steady(d, set()) and used(d) <= params):
@@ -187,9 +187,9 @@ def _inits(loop: Par) -> dict[Sym, Expr]:
     return {s.sym: s.init for s in decls if s.init is not None}
 
 
-def _made_of_parameters(kernel: Kernel, inits: Mapping[Sym, Expr]) -> dict[Sym, Expr]:
-    """Which integers of ``inits`` are made of parameters alone, and of which they are."""
-    params = {p.sym for p in kernel.params} - assigned(kernel.body)
+def _made_of_parameters(kernel: Kernel, loop: Par) -> dict[Sym, Expr]:
+    """Which integers that have names, in ``loop`` or before it, are made of parameters alone, and of which they are."""
+    params, inits = {p.sym for p in kernel.params} - assigned(kernel.body), {**definitions(kernel.body), **_inits(loop)}
     whole = ((s, expand(e, inits)) for s, e in inits.items() if isinstance(s.type, Scalar) and s.type.is_int)
     return {s: e for s, e in whole if used(e) <= params and is_steady(e, set())}
 
@@ -200,19 +200,21 @@ def _digits(kernel: Kernel, loop: Par, whole: bool) -> Digits:
     if not is_const(loop.lo, 0):
         raise Refusal("E-DIGITS-LOOP", f"'{name}' does not begin at 0", places(loop))
     inits, own = _inits(loop), frozenset((loop.var, *declared(loop.body)))
-    digits = Digits(loop, facts, own, inits, _made_of_parameters(kernel, inits))
+    sizes = _made_of_parameters(kernel, loop)
+    digits = Digits(loop, facts, own, inits, sizes)
     found = [d for e in all_exprs(loop.body) if isinstance(e, Binary) and (d := digits.of(e)) is not None]
     if not found:
         raise Refusal("E-DIGITS-NONE", f"nothing is a quotient or a remainder of '{name}'", places(loop))
-    length = facts.polynomial(loop.hi)
+    hi = expand(loop.hi, sizes)
+    length = facts.polynomial(hi)
     if not whole:
         return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)))
     last = _multiples(_cuts(found, length))[-1]
     if set(last) <= {()}:
         raise Refusal("E-DIGITS-CHAIN", f"'{name}' is taken apart at no size", places(loop))
-    last_place = from_polynomial(last, loop.hi.type)
-    length = times(last, {(Binary("/", loop.hi, last_place),): 1})
-    fact = Assume(Binary("==", Binary("%", loop.hi, last_place), cast(i32(0), last_place.type)), "guessed")  # type: ignore[arg-type]
+    last_place = from_polynomial(last, hi.type)
+    length = times(last, {(Binary("/", hi, last_place),): 1})
+    fact = Assume(Binary("==", Binary("%", hi, last_place), cast(i32(0), last_place.type)), "guessed")  # type: ignore[arg-type]
     return dataclasses.replace(digits, ends=tuple(_chain(loop, found, length)), given=(fact,))
 
 

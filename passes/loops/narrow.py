@@ -9,10 +9,12 @@ before                                          after narrow{loop=b}
         out[0] = s
 
 All blocks (or threads) compute what one of them stores: so reductions are written whose grid is a matter of habit. The
-one that is left may share its work with others then (``normalise``, ``map``).
+one that is left may share its work with others then (``normalise``, ``map``). Or all of them store the same, where a
+grid has axes that its kernel asks nothing about: then there is no loop.
 
 Legal where all that others see of an iteration stands under conditions that the loop's variable is one number, which
-does not depend on the iteration; what else it does may not wait for other threads.
+does not depend on the iteration; or where nothing depends on the iteration, which reads nothing that it stores. What
+else it does may not wait for other threads.
 """
 
 from __future__ import annotations
@@ -20,13 +22,36 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import add, both, cast, is_const
+from ktc.ir.fold import add, both, cast, is_const, lt
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Body, Call, Const, Expr, If, Par, Raw, RawStmt, Stmt, Var
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, walk
+from ktc.ir.nodes import (
+    AddrOf,
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Raw,
+    RawStmt,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from ktc.ir.types import Ptr, Scalar
+from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -48,19 +73,23 @@ class Narrow(Pass[Arguments]):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         """One for each loop of that kind."""
-        found = [s for s in walk(kernel.body) if isinstance(s, Par) and allowed(_narrowed, s)]
+        found = [s for s in walk(kernel.body) if isinstance(s, Par) and allowed(_narrowed, kernel, s)]
         return [Site(self.step(loop=place_of(kernel, s)), "the other iterations do nothing") for s in found]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         loop = args.loop.find(kernel)
         if not isinstance(loop, Par):
             raise Refusal("E-NARROW-LOOP", f"'{args.loop}' is not a parallel loop", places(loop))
-        done = _narrowed(loop)
+        done = _narrowed(kernel, loop)
         return Result(replace_loops(kernel, [loop], lambda _: done), (f"{loop.var.name}: one iteration",))
 
 
-def _narrowed(loop: Par) -> Par:
+def _narrowed(kernel: Kernel, loop: Par) -> Par | Body:
     bad = pinned(loop.body) or jump(loop.body)
+    if bad is None and _all_alike(kernel, loop):
+        any_at_all = lt(loop.lo, loop.hi)
+        runs = facts_of(kernel, REWRITES).at(loop).truth(any_at_all)
+        return loop.body if runs else (If(any_at_all, loop.body, loc=loop.loc),)
     acting = [s for s in loop.body if _acts(s, loop)]
     numbers = {n for s in acting if (n := _number(s, loop)) is not None}
     if bad is not None or len(numbers) != 1 or any(_number(s, loop) is None for s in acting):
@@ -75,6 +104,25 @@ def _narrowed(loop: Par) -> Par:
     body: Body = tuple(x for s in loop.body for x in (_without_test(s, loop) if any(s is a for a in acting) else (s,)))
     hi = Call("min", (loop.hi, cast(add(only, Const(1, t)), t)), t)
     return dataclasses.replace(loop, lo=only, hi=hi, body=body)
+
+
+PLAIN = (Assign, Decl, For, If, Par, Reduce, Store, While)
+"""Statements that do the same again where what they read is the same."""
+
+
+def _all_alike(kernel: Kernel, loop: Par) -> bool:
+    """Whether every iteration of ``loop`` stores the same, however many went before."""
+    body, exprs = loop.body, list(all_exprs(loop.body))
+    plain = all(isinstance(s, PLAIN) for s in walk(body)) and not any(isinstance(x, Raw) for x in exprs)
+    others = any(isinstance(s, Par | Reduce) and s is not loop for s in walk(kernel.body))  # by which threads are told
+    if not plain or loop.var in used_in(body) or not others:
+        return False
+    own, apart = set(declared(body)), noalias(kernel)
+    stored = assigned(body) - own
+    read = {x.buffer for x in exprs if isinstance(x, Load | AddrOf)} - own
+    return all(isinstance(s.type, Ptr) for s in stored) and not any(
+        may_alias(a, b, apart) for a in stored for b in read
+    )
 
 
 def _acts(s: Stmt, loop: Par) -> bool:

@@ -10,23 +10,26 @@ How often such a loop runs differs between threads, though it hardly ever does; 
 its taps can be written out and neighbours share what they read. The same iterations run in the same order.
 
 Legal where the loop counts up by one from the largest of several values to the least of several, of which one pair is
-as far apart whatever the place is, and where nothing in the loop changes these. Index arithmetic is taken not to wrap.
+as far apart whatever the place is, and where nothing in the loop changes these; or from the first to the last of the
+windows that hold a place, of known size and stride, of which there are so many at most (``h / 2 + 1`` and ``h < 3 ? 0 :
+(h - 3) / 2 + 1``). Index arithmetic is taken not to wrap.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_index_casts
-from ktc.ir.arith.loop_extents import upper_bounds
-from ktc.ir.arith.polynomial import from_polynomial, minus, polynomial
-from ktc.ir.fold import add, binary, both, cast, i32, lt
+from ktc.ir.arith.loop_extents import lower_bounds, upper_bounds
+from ktc.ir.arith.polynomial import from_polynomial, minus, polynomial, same_value
+from ktc.ir.fold import add, binary, both, cast, i32, lt, sub
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Call, Decl, Expr, For, If, Load, Var, fresh
+from ktc.ir.nodes import Binary, Const, Decl, Expr, For, If, Load, Select, Var, fresh
 from ktc.ir.types import Scalar, is_signed_integer
 from ktc.ir.walk import assigned, map_body, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
@@ -89,14 +92,26 @@ def _whole(kernel: Kernel, loop: For) -> Window:
             if used(taps) <= given and not used(low) <= given:
                 others = tuple(e for e in lows if e is not low), tuple(e for e in highs if e is not high)
                 return Window(low, taps, *others)
+    if (clipped := _windows_over(expand(form.lo, names), highs)) is not None:
+        return clipped
     why = f"'{v.name}' does not go over what is left of a window: no two ends are as far apart everywhere"
     raise Refusal("E-UNCLIP-WINDOW", why, places(loop))
 
 
-def lower_bounds(lo: Expr) -> list[Expr]:
-    """The operands of a (nested) ``max``; ``lo`` itself if it is none."""
-    e = without_index_casts(lo)
-    return [b for a in e.args for b in lower_bounds(a)] if isinstance(e, Call) and e.fn == "max" else [lo]
+def _windows_over(lo: Expr, highs: Sequence[Expr]) -> Window | None:
+    """The windows that hold a place ``x``, one every ``s`` places and ``c`` long, which an edge clips at 0:
+    ``x < c ? 0 : (x - c) / s + 1`` up to ``x / s + 1``. They are ``c / s``, rounded up, at most, from where the edge
+    leaves one on; gradients of windows are sums over them."""
+    match without_index_casts(lo):
+        case Select(Binary("<", x, Const(c)), Const(0), Binary("+", Binary("/", past, Const(s)), Const(1))):
+            t = x.type
+            if not (isinstance(t, Scalar) and is_signed_integer(t) and c > 0 and s > 0):
+                return None
+            last = add(binary("/", x, Const(s, t)), Const(1, t))
+            ends = any(same_value(without_index_casts(e), last) for e in highs)
+            if ends and same_value(past, sub(x, Const(c, t))):
+                return Window(lo, Const(-(-int(c) // int(s)), t), (), tuple(highs))
+    return None
 
 
 def _over_taps(loop: For, w: Window) -> For:

@@ -48,6 +48,7 @@ from ktc.passes.lowering.distribution.variation import leaves_early
 from ktc.passes.lowering.sync.accesses import Access, accesses, landed
 from ktc.passes.lowering.sync.derived_barriers import (
     asked_by_all,
+    by_one_thread,
     carried_conflict,
     conflict,
     of_a_round,
@@ -64,8 +65,9 @@ from .lowering_state import State
 def lower_body(body: Body, scope: Scope, st: State, asking: Body = ()) -> Body:
     """Lower a statement list, deriving the barriers between its statements; ``asking``: what all threads have read to
     decide whether they go through it."""
-    ordered = bool(asking) or any(has_parallel(s) for s in body)
     idle = _idle(scope, st)
+    ordered = bool(asking) or any(has_parallel(s) for s in body)
+    ordered &= not by_one_thread(body, idle)
     out: list[Stmt] = []
     run: list[Stmt] = []
     pending = [a for s in asking for a in accesses(s, idle, body)]

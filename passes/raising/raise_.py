@@ -39,6 +39,7 @@ from ktc.passes.raising.check.host_sized_launches import (
     with_numbers,
     with_whole_ranges,
 )
+from ktc.passes.raising.check.rounded_launches import without_rounding
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
 from ktc.passes.raising.general_forms import generally_raised, left, unlike
 from ktc.passes.raising.loop_names import called_apart
@@ -338,6 +339,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.first_elements import with_first_elements
     from ktc.passes.raising.normalise.nests import closed_forms
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
+    from ktc.passes.raising.normalise.scopes.alike_arrays import with_alike_arrays
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
     from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
@@ -371,7 +373,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_own_rounds(at.with_(body=with_guarded_counters(prepare(at, known)), launch=known))
             whole = without_single_rounds(whole, but_of_arrays=True)
             whole = with_packed_lanes(with_whole_numbers(whole, known))
-            whole = with_uniform_ways(whole)
+            whole = with_uniform_ways(with_alike_arrays(whole, kernel))
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
@@ -390,15 +392,25 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 elif deals_out(guess.body) or any(r.is_by_threads for r in guess.regions):
-                    shared.append(guess)
+                    shared += _up_to_guards(guess, known)
                 else:
-                    yield guess
+                    yield from _up_to_guards(guess, known)
         except (Blocked, Left) as b:
             blocked = blocked or b
     yield from shared
     yield from partial
     if blocked is not None:
         raise blocked
+
+
+def _up_to_guards(guess: Guess, launch: Launch) -> Iterator[Guess]:
+    """``guess``, before it that without the threads of a last block that has more than are needed."""
+    from ktc.passes.raising.normalise.tidy import tidied
+    from ktc.passes.raising.recognise.guards import sizes_of
+
+    if (whole := without_rounding(guess.body)) != guess.body:
+        yield dataclasses.replace(guess, body=tidied(whole, sizes_of(launch)))
+    yield guess
 
 
 def _likeliest(kernel: Kernel) -> Body | None:

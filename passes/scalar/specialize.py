@@ -29,6 +29,7 @@ from ktc.passes.core.arguments import rest
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.refusals import Refusal, Result
 from ktc.passes.core.script import Arg
+from ktc.passes.shared.array_elements import with_elements_apart
 
 from .pointer_values import NONNULL, bound_pointers
 from .simplify import simplified
@@ -122,12 +123,14 @@ def _substituted(kernel: Kernel, env: Mapping[Sym, Const]) -> Kernel:
         )
     facts = [Assume(Binary("==", Var(s), c), "guessed") for s, c in env.items()]
     params = tuple(_pinned(p, env) for p in kernel.params)
-    known = set(kernel.assumptions)
+    before = set(kernel.assumptions)
     kernel = kernel.with_(
         params=params, launch=launch, body=substitute(kernel.body, env),
-        assumptions=(*kernel.assumptions, *(f for f in facts if f not in known)),
+        assumptions=(*kernel.assumptions, *(f for f in facts if f not in before)),
     )  # fmt: skip
-    return kernel.with_(body=simplified(kernel))
+    known = kernel.with_(body=simplified(kernel))
+    apart = with_elements_apart(known)
+    return known if apart is known else apart.with_(body=simplified(apart))
 
 
 def _pinned(p: Param, env: Mapping[Sym, Const]) -> Param:

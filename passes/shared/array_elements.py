@@ -38,8 +38,11 @@ from ktc.ir.walk import (
     with_bodies,
 )
 
-MOST_ELEMENTS = 16
-"""Elements of an array that is taken apart, and iterations of a loop that is written out for it."""
+MOST_ELEMENTS = 32
+"""Elements of an array that is taken apart: extents of as many dimensions as tensors may have."""
+
+MOST_TURNS = 16
+"""Iterations of a loop that is written out for it."""
 
 
 def with_elements_apart(kernel: Kernel, exchanging: bool = False) -> Kernel:
@@ -87,7 +90,7 @@ def _rounds(s: For, arrays: Collection[Sym], exchanging: bool) -> Collection[int
     chooses = any(b in arrays and i is not None and s.var in used(i) for b, i in _accesses(s.body))
     out: list[int] = []
     now = evaluate(s.init, {}) if chooses else None
-    while now is not None and len(out) <= MOST_ELEMENTS:
+    while now is not None and len(out) <= MOST_TURNS:
         at = {s.var: cast(i32(int(now)), s.var.type)}  # type: ignore[arg-type]
         goes_on = evaluate(substitute_expr(s.cond, at), {})
         if not goes_on:

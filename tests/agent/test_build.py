@@ -201,3 +201,45 @@ def test_windows_of_one_size_are_counted_on_from_the_start() -> None:
     start = Builder(parse_kernel(CLIPPED), sizes=sizes).start
     assert start == "raise | unclip{loop=h} | specialize{pad=1 size=3}"
     assert Builder(parse_kernel(CLIPPED), sizes=[*sizes, {"n": 64, "w": 4, "size": 5, "pad": 1}]).start == "raise"
+
+
+CROSSED = """\
+kernel grad(dx: f32* restrict, dy: f32 const* restrict, n: i32, m: i32, size: i32, step: i32 range 1..8, pad: i32)
+  launch grid((n + 255) / 256) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < n
+    let h: i32 = i + pad
+    var t: f32 = 0.0
+    for o in (h < size ? 0 : (h - size) / step + 1)..min(h / step + 1, m)
+      t += dy[o]
+    dx[i] = t
+"""
+
+
+def test_windows_over_a_place_are_counted_on_with_as_few_numbers_as_show_them() -> None:
+    def at(n: int, step: int, size: int = 3):
+        return {"n": n, "m": (n - 1) // step + 1, "size": size, "step": step, "pad": 1}
+
+    kernel = parse_kernel(CROSSED)
+    for step in (1, 2):
+        start = Builder(kernel, sizes=[at(1 << 12, step), at(1 << 16, step)]).start
+        assert start == f"raise | specialize{{size=3 step={step}}} | unclip{{loop=o}}"
+    assert Builder(kernel, sizes=[at(1 << 12, 1), at(1 << 16, 2)]).start == "raise"
+    assert Builder(kernel, sizes=[at(1 << 12, 2), at(1 << 16, 2, size=5)]).start == "raise"
+
+
+STACKED = """\
+kernel pool(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..4096, w: i32 range 1..4096, size: i32)
+  launch grid(n) block(256)
+  for c = i32(threadIdx.x); c < w; c + 256
+    for i in 0..4
+      var t: f32 = 0.0
+      for k in 0..size
+        t += x[(i32(blockIdx.x) * 4 + i + k) * w + c]
+      y[(i32(blockIdx.x) * 4 + i) * w + c] = t
+"""
+
+
+def test_windows_of_elements_that_a_thread_has_one_after_another_are_counted_on() -> None:
+    sizes = [{"n": 1 << k, "w": 64, "size": 3} for k in (6, 8)]
+    assert "specialize{size=3}" in Builder(parse_kernel(STACKED), sizes=sizes).start

@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     For,
     Par,
     Reduce,
+    Scan,
     Stmt,
     Sym,
     Var,
@@ -96,6 +97,8 @@ def siblings_conflict(body: Body, axes: int, asking: Body = ()) -> bool:
     one thread does by itself. ``asking``: what is read to decide whether ``body`` is run."""
     if not asking and not any(isinstance(s, Par | Reduce) for s in walk(body)):
         return False
+    if by_one_thread(body, axes):
+        return False
     seen = [a for s in asking for a in accesses(s, axes, body)]
     for s in body:
         here = accesses(s, axes, body)
@@ -112,6 +115,13 @@ def siblings_conflict(body: Body, axes: int, asking: Body = ()) -> bool:
         if any(siblings_conflict(b, axes, asked_by_all(s, axes)) for b in bodies(s)):
             return True
     return False
+
+
+def by_one_thread(body: Body, axes: int) -> bool:
+    """Whether no ``axes`` of threads are left for ``body``, of loops over all of them, and each thread goes through its
+    iteration alone, with all loops in it: it waits for nobody."""
+    inner = (s for s in walk(body) if isinstance(s, Par | Reduce | Scan))
+    return not axes and all(lv.kind in ("seq", "unroll", "vec") for s in inner for lv in s.dist)
 
 
 def asked_by_all(s: Stmt, axes: int, *, again: bool = False) -> Body:
@@ -132,7 +142,7 @@ def carried_conflict(body: Body, axes: int, loop: For | None = None, *, independ
     next one. ``independent``: the rounds are iterations of a parallel loop, which meet in the arrays that each has for
     itself and all have in one place.
     """
-    if not any(isinstance(s, Par | Reduce) for s in walk(body)):
+    if not any(isinstance(s, Par | Reduce) for s in walk(body)) or (loop is not None and by_one_thread(body, axes)):
         return False
     moved = assigned(body) | ({loop.var} if loop is not None else set())
     for s in walk(body):

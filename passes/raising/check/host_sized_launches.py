@@ -14,7 +14,22 @@ from ktc.ir.arith.simplification import simplified
 from ktc.ir.fold import cast, evaluate, i32, mul, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Expr, Level, Par, Reduce, Select, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import (
+    Alloc,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Expr,
+    Level,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    fresh,
+)
 from ktc.ir.text import print_expr
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, map_expr, rename, substitute, substitute_expr, used, walk, walk_expr

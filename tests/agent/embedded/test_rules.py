@@ -552,3 +552,45 @@ def test_no_schedule_goes_through_iterations_that_do_nothing():
     ideas = Rules().propose(o, 4)
     assert len(ideas) == 4 and all(p.script.startswith("raise | tighten{loop=k}") for p in ideas)
     assert all(isinstance(builder.build(p), Candidate) for p in ideas)
+
+
+LAID_OUT = """\
+kernel permute(y: f32* restrict, x: f32 const* restrict, n: i32, rank: i32, s_0: i32, s_1: i32, s_2: i32)
+  launch grid((n + 255) / 256) block(256)
+  let at: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if at < n
+    array s: i32[3]
+    s[0] = s_0
+    s[1] = s_1
+    s[2] = s_2
+    var from: i32 = 0
+    for i in 0..rank
+      from += at * s[i]
+    y[at] = x[from]
+"""
+
+
+def test_few_ideas_for_as_many_dimensions_as_were_seen_come_before_others():
+    def starts(**layout: int) -> list[bool]:
+        _, o = observe(LAID_OUT, {"n": 1 << 20, "rank": 2, "s_2": 1, **layout})
+        return ["specialize{rank=2} | distribute" in p.script for p in Rules().propose(o, 8)]
+
+    found = starts(s_0=64, s_1=1)
+    assert found[0] and not all(found[:5]), found
+    assert not any(starts(s_0=1, s_1=1))  # what is the same for all dimensions says nothing of a tensor
+
+
+SEGMENTS = """\
+kernel spread(y: f32* restrict, x: f32 const* restrict, ends: i32 const* restrict, n: i32 range 1..16777216)
+  launch grid(n) block(32)
+  for i = ends[i32(blockIdx.x)] + i32(threadIdx.x); i < ends[i32(blockIdx.x) + 1]; i + 32
+    y[i] = x[i32(blockIdx.x)]
+"""
+
+
+def test_many_rows_whose_lengths_the_data_say_lie_side_by_side_in_a_block():
+    _, o = observe(SEGMENTS, {"n": 1 << 20})
+    scripts = [p.script for p in Rules().propose(o, 3)]
+    assert any("[thread.y $ROWS:(16,32,8,4), block.x] i=[thread.x $LANES:(8,16,32,4), seq]" in s for s in scripts), (
+        scripts
+    )

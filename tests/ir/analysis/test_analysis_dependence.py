@@ -42,7 +42,8 @@ CASES = [
     ("(i * m + j) * 2", "(i * m + j) * 2 + 1"), ("i * m + j", "0"), ("i * n + j", "i * n + j"),
     ("n - 1 - i", "n - 1 - i"), ("i * m + m - 1 - j", "i * m + m - 1 - j"), ("9 - i", "7 - i"),
     ("9 - 2 * i", "8 - 2 * i"), ("n * m - i * m - j", "n * m - i * m - j - 2"), ("i * m - j", "(i - 1) * m - j + 1"),
-    ("j - i * m", "j - i * m + 1"),
+    ("j - i * m", "j - i * m + 1"), ("m + 2 * i", "j"), ("m + i", "j"), ("m + i", "j + 1"), ("i", "n - 1 + 2 * j"),
+    ("i", "n + j"), ("0 - i", "j"), ("0 - i", "j + 1"), ("m - 1 + i", "j"), ("3 * i + 2", "5"),
 ]  # fmt: skip
 
 
@@ -68,6 +69,10 @@ def test_no_distance_is_missed(write: str, read: str) -> None:
         ("i * m + m - 1 - j", "i * m + m - 1 - j", (0, 0)),
         ("i * m - j", "i * m - j - 1", (None, None)),  # the last of a row is beside the first of another
         ("9 - 2 * i", "8 - 2 * i", None),
+        ("m + 2 * i", "j", None),  # all of one behind all of the other
+        ("m - 1 + i", "j", (None, None)),  # which meet in one element
+        ("i", "n + j", None),
+        ("0 - i", "j + 1", None),
     ],
 )
 def test_what_is_known_exactly(write: str, read: str, expected: object) -> None:
@@ -81,6 +86,17 @@ def test_independence() -> None:
     assert iterations_independent(k.body[0]) and iterations_independent(k.body[0].body[0])  # type: ignore
     carried = parse_kernel(HEAD + "  for j in 1..m\n    a[j] = a[j - 1]\n")
     assert not iterations_independent(carried.body[0])  # type: ignore[arg-type]
+
+
+def test_a_loop_that_begins_behind_what_it_reads() -> None:
+    def loop(lo: str, write: str, read: str):
+        return parse_kernel(f"{HEAD}  for i in {lo}..n\n    a[{write}] = a[{read}]\n").body[0]
+
+    assert iterations_independent(loop("m + 1", "i", "m")) and iterations_independent(
+        loop("m + 1", "i * 3", "m * 3 + 2")
+    )
+    assert not iterations_independent(loop("m", "i", "m"))  # its first iteration is the element itself
+    assert not iterations_independent(loop("m + 1", "i * 3", "m * 3 + 3"))
 
 
 def test_an_index_with_a_name_is_in_terms_of_its_loop() -> None:

@@ -13,11 +13,13 @@ from ktc.ir.arith import LOWERING, REWRITES, Congruence, Facts, Interval, Trust,
 from ktc.ir.arith.divisors import quotient
 from ktc.ir.arith.interval import EMPTY
 from ktc.ir.arith.interval_operators import BINARY
+from ktc.ir.arith.loop_extents import chosen_extreme
 from ktc.ir.arith.polynomial import Polynomial, constant, plus, polynomial, times
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
-from ktc.ir.fold import INT_OPS
+from ktc.ir.fold import INT_OPS, evaluate
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
+from ktc.ir.text import parse_kernel
 from ktc.ir.types import I32, I64, U32, U64, Scalar
 
 from .judged import judge_nest, judge_points, judge_tiles
@@ -298,3 +300,22 @@ def test_quotients_of_polynomials_are_exact() -> None:
             whole += found is not None
             assert found is None or times(found, q) == p
     assert 50 < whole < 500
+
+
+@pytest.mark.parametrize(
+    ("cond", "a", "b", "extreme"),
+    [
+        (">= 3", "h - 2", "0", "max"), ("< 3", "0", "h - 2", "max"), ("< 3", "0", "h - 3", "max"),
+        ("< 3", "0", "h - 4", None), ("<= 3", "0", "h - 3", "max"), ("> 3", "h", "3", "max"), ("> 3", "3", "h", "min"),
+        ("< 3", "h", "3", "min"),
+        ("< 3", "h", "2", "min"), ("< 3", "h", "4", None), ("< 3", "3", "h", "max"), ("< 3", "0 - h", "0 - 3", "max"),
+        ("== 3", "h", "3", None), ("< 3", "0", "2 * h", None),
+    ],
+)  # fmt: skip
+def test_a_choice_that_is_an_extreme(cond: str, a: str, b: str, extreme: str | None) -> None:
+    k = parse_kernel(f"kernel k(y: i32*, h: i32)\n  y[0] = h {cond} ? {a} : {b}\n")
+    chosen = k.body[0].value  # type: ignore[attr-defined]
+    assert chosen_extreme(chosen) == extreme
+    for h in range(-9, 9) if extreme else ():
+        both = [evaluate(e, {"h": h}) for e in (chosen.a, chosen.b)]
+        assert evaluate(chosen, {"h": h}) == (max(both) if extreme == "max" else min(both))

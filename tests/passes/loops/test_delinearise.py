@@ -195,3 +195,25 @@ def test_what_is_no_nest_is_refused(line: str, length: str, code: str, said: str
 def test_a_loop_that_does_not_begin_at_zero_is_refused() -> None:
     k = parse_kernel(HEAD.format(length="b * h * w").replace("0..b", "1..b") + "    y[i] = x[i % w]\n")
     assert refused(k, "delinearise{loop=i}").code == "E-DIGITS-LOOP"
+
+
+OUTSIDE = """\
+kernel k(y: f32* align 16 noalias, x: f32 const* align 16 noalias, b: i64 range 1..64, h: i64 range 1..64,
+    w: i64 range 1..64)
+  launch grid(1, 64) block(64)
+  par z in 0..1 @ [block.x]
+    let H: i64 = h
+    let W: i64 = w
+    let count: i32 = (b * H * W) as i32
+    par i in 0..count @ [thread.x 64, block.y 64, seq]
+      let row: i32 = i / (H * W)
+      let at: i32 = i % (H * W) % W
+      y[i] = x[row] + x[at]
+"""
+
+
+def test_sizes_may_have_names_outside_of_the_loop() -> None:
+    before = parse_kernel(OUTSIDE)
+    after = applied(before, "delinearise{loop=i}")
+    assert "par row in 0..b @" in body_of(after) and "par at in 0..w @" in body_of(after), body_of(after)
+    assert differs(before, after, [{k: s[k] for k in "bhw"} for s in SIZES], elements=4096) is None

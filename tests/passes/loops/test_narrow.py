@@ -13,6 +13,9 @@ LOOP = "  par b in 0..m @ [block.x]\n    var s: i32 = 0\n    for i in 0..n\n    
 FIRST = f"{HEAD}{LOOP}    if b == 0\n      y[0] = s\n"
 THIRD = f"{HEAD}{LOOP}    if n > 2 && b == 2\n      y[0] = s + b\n    if b == 2\n      y[1] = n\n"
 THREADS = f"{HEAD}  par t in 0..m @ [thread.x 4, block.x]\n    if 0 == t\n      y[3] = x[1]\n"
+ALIKE = f"{HEAD}{LOOP}    par i in 0..n @ [thread.x 8, seq]\n      if x[i] > 0\n        y[i] = s\n".replace(
+    "in 0..m", "in 1..m"
+)
 SIZES = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (3, 2), (40, 3), (7, 9))]
 
 
@@ -23,6 +26,8 @@ SIZES = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (3, 2), (40, 3), (7, 9))]
         (FIRST, "b", "    y[0] = s\n"),
         (THIRD, "b", "  par b in 2..min(m, 3) @ [block.x]\n"),
         (THIRD, "b", "    if n > 2\n      y[0] = s + b\n    y[1] = n\n"),
+        (ALIKE, "b", "  if 1 < m\n    var s: i32 = 0\n"),
+        (ALIKE.replace("0..9", "2..9"), "b", "  var s: i32 = 0\n"),
         (THREADS, "t", "  par t in 0..min(m, 1) @ [thread.x 4, block.x]\n    y[3] = x[1]\n"),
     ],
 )
@@ -30,7 +35,7 @@ def test_before_and_after(text: str, loop: str, has: str) -> None:
     assert has in body_of(applied(parse_kernel(text), f"narrow{{loop={loop}}}"))
 
 
-@pytest.mark.parametrize(("text", "loop"), [(FIRST, "b"), (THIRD, "b"), (THREADS, "t")])
+@pytest.mark.parametrize(("text", "loop"), [(FIRST, "b"), (THIRD, "b"), (ALIKE, "b"), (THREADS, "t")])
 def test_meaning_stays(text: str, loop: str) -> None:
     before = parse_kernel(text)
     assert differs(before, applied(before, f"narrow{{loop={loop}}}"), SIZES) is None
@@ -46,10 +51,18 @@ def test_meaning_stays(text: str, loop: str) -> None:
         "    if b < 1\n      y[0] = s\n",
         "    if b == 0 || n > 3\n      y[0] = s\n",
         "    if b == 0\n      y[0] = s\n    atomic add y[2], 1\n",
+        "    y[0] = y[0] + s\n",
+        "    atomic add y[2], 1\n",
+        "    n = s\n",
     ],
 )
 def test_refusals(rest: str) -> None:
     assert refused(parse_kernel(f"{HEAD}{LOOP}{rest}"), "narrow{loop=b}").code == "E-NARROW-ACTS"
+
+
+def test_iterations_that_may_read_what_others_store_are_not_alike() -> None:
+    for kernel in (ALIKE.replace(" restrict", ""), ALIKE.replace("y[i] = s", "y[i] = y[n]")):
+        refused(parse_kernel(kernel), "narrow{loop=b}")
 
 
 def test_loops_that_begin_later() -> None:

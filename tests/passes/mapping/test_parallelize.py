@@ -235,3 +235,19 @@ def test_strides_of_known_sizes_keep_iterations_apart(low: int, parallel: bool, 
         assert "par z in 0..4" in body_of(applied(parse_kernel(layers), script))
     else:  # all layers are one where the stride is 0
         assert refused(parse_kernel(layers), script).code == "E-PARALLEL-CARRIED"
+
+
+def test_copies_of_an_element_before_the_loop_are_independent() -> None:
+    alone = parse_kernel(
+        "kernel k(y: f32*, i: i32 range 0..2, n: i32 range 1..64)\n  launch grid(1) block(1)\n"
+        "  par b in 0..1 @ [block.x]\n    for j in i + 1..n\n"
+        "      y[2 * j] = y[2 * i]\n      y[2 * j + 1] = y[2 * i + 1]\n"
+    )
+    k = applied(alone, "parallelize{loop=j map=[thread.x $T:32, seq]}")
+    assert "par j in i + 1..n @ [thread.x $T, seq]" in body_of(k)
+    assert (
+        differs(
+            alone, k, [{"i": i, "n": n} for i, n in ((0, 1), (2, 3), (0, 2), (1, 40))], elements=200, knobs={"T": 32}
+        )
+        is None
+    )

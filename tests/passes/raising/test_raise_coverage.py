@@ -186,11 +186,16 @@ def test_a_bound_may_have_a_name() -> None:
     assert "par i in 0..n * k @" in print_kernel(form), print_kernel(form)
 
 
-@pytest.mark.parametrize("total", ["n * k + 1", "n * k * (i % 2)", "counts[0]", "n * k + (int)(threadIdx.x & 1)"])
+@pytest.mark.parametrize("total", ["n * k + 1", "counts[0]", "n * k + (int)(threadIdx.x & 1)"])
 def test_a_named_bound_that_the_launch_does_not_cover_stays_a_guard(total: str) -> None:
     outcome = Raise().run(load(TOTALS.replace("TOTAL", total), name="source.cu"))
     loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par)] if isinstance(outcome, Result) else []
     assert all("128" in print_expr(s.hi) for s in loops), outcome
+
+
+def test_a_bound_that_changes_and_is_never_beyond_what_the_launch_covers_stays_a_guard_inside() -> None:
+    form = print_kernel(raised(load(TOTALS.replace("TOTAL", "n * k * (i % 2)"), name="source.cu")))
+    assert "par i in 0..n * k @" in form and "if i < total" in form, form
 
 
 MASKED = """

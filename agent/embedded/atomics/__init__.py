@@ -1,0 +1,1 @@
+"""Ideas for atomics inside of rows."""
