@@ -191,8 +191,8 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
     if hidden:
         spelled = " and ".join(hidden) + (" are" if len(hidden) > 1 else " is")
-        given = " ".join(f"-D {n}" for n in hidden)
-        notes.append(f"{spec.name} is there where {spelled} defined, which it is taken to be ({given})")
+        these = " ".join(f"-D {n}" for n in hidden)
+        notes.append(f"{spec.name} is there where {spelled} defined, which it is taken to be ({these})")
     switches = {n: v for n, v in switches.items() if n not in macros and n not in hidden}
     if switches:
         notes.append(f"the project is taken to be built with CUDA ({' '.join(f'-D {n}' for n in switches)})")
