@@ -80,3 +80,28 @@ def test_a_type_of_the_class_makes_objects_in_members_defined_outside(execute):
     __global__ void k(int* o) { matrix<5> m(o[1]); o[0] = m.first.a * 100 + m.last(); }
     void h(int* o) { k<<<1, 1>>>(o); }"""
     assert execute(text, {"o": np.int32([0, 7])})["o"].tolist() == [711, 7]
+
+
+def test_constructors_that_copy_and_that_move_are_told_apart(execute):
+    text = """
+template <typename U> struct plain { typedef U* pointer; };
+template <typename T, int N, template <typename U> class Traits> class View {
+ public:
+  __device__ View(View<T, N, Traits>& v);
+  __device__ View(View<T, N, Traits>&& v);
+  __device__ View(typename Traits<T>::pointer p);
+  typename Traits<T>::pointer at; int how;
+};
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(View<T, N, Traits>& v) : at(v.at), how(1) {}
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(View<T, N, Traits>&& v) : at(v.at + 1), how(2) {}
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(typename Traits<T>::pointer p) : at(p), how(0) {}
+__global__ void k(float* o) {
+  View<float, 2, plain> a(o); View<float, 2, plain> b(a); View<float, 2, plain> c(std::move(a));
+  b.at[0] = b.how; c.at[0] = c.how;
+}
+void h(float* o) { k<<<1, 1>>>(o); }
+"""
+    assert execute(text, {"o": np.zeros(2, np.float32)})["o"].tolist() == [1, 2]
