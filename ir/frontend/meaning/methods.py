@@ -258,8 +258,10 @@ def _argument(a: Any, names: dict[str, str]) -> tuple:
 
 
 def signature(fn: Function, names: dict[str, str]) -> tuple:
-    """The types of a function's parameters as they are written, with template parameters renamed by ``names``."""
-    return tuple(_written(p.type, names, top=True) for p in params_of(fn))
+    """The types of a function's parameters as they are written, with template parameters renamed by ``names``; of a
+    conversion, what it converts to."""
+    of = (_written(fn.decl.type.type, names, top=True),) if fn.kind == "conversion" else ()
+    return (*of, *(_written(p.type, names, top=True) for p in params_of(fn)))
 
 
 def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:

@@ -269,3 +269,23 @@ def test_friends_stand_behind_qualifiers_too_and_everything_can_be_swapped(execu
         o[2] = a.x[1]; int x[2] = {5, 6}, *p = x, *q = x + 1; std::swap(p, q); o[3] = *p; std::swap(x[0], x[1]);
         o[4] = x[0]; }"""
     assert execute(text, {"o": np.zeros(5, np.int32)})["o"].tolist() == [4, 1, 4, 6, 6]
+
+
+def test_members_that_are_objects_with_references(execute) -> None:
+    text = """
+struct Tree { const float* at; int n; };
+struct Walk {
+  int i; const Tree& tree;
+  __device__ Walk(const Tree& t) : tree(t) { i = 1; }
+  __device__ float get() const { return tree.at[i]; }
+};
+struct Search {
+  const Tree& tree; int by; Walk walk;
+  __device__ Search(const Tree& t, int k) : tree(t), by(k), walk(t) {}
+  __device__ float run() { walk.i += by; return walk.get() + tree.n; }
+};
+__global__ void k(const Tree tree, float* o) { Search s(tree, 2); o[0] = s.run(); }
+void h(const float* at, float* o) { Tree t; t.at = at; t.n = 10; k<<<1, 1>>>(t, o); }
+"""
+    given = {"tree_at": np.arange(8, dtype=np.float32), "tree_n": 10, "o": np.zeros(1, np.float32)}
+    assert execute(text, given)["o"].tolist() == [13]

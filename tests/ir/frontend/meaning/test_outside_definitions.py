@@ -105,3 +105,26 @@ __global__ void k(float* o) {
 void h(float* o) { k<<<1, 1>>>(o); }
 """
     assert execute(text, {"o": np.zeros(2, np.float32)})["o"].tolist() == [1, 2]
+
+
+def test_conversions_are_told_apart_by_what_they_convert_to(execute):
+    text = """
+template <class T> struct Row {
+  T* p; int n;
+  __device__ operator T*();
+  __device__ operator const T*() const;
+  __device__ operator int() const;
+  __device__ operator double() const;
+};
+template <class T> __device__ Row<T>::operator T*() { return p; }
+template <class U> __device__ Row<U>::operator const U*() const { return p + 1; }
+template <class T> __device__ Row<T>::operator int() const { return n; }
+template <class T> __device__ Row<T>::operator double() const { return n + 0.5; }
+__global__ void k(float* o) {
+  Row<float> a; a.p = o; a.n = 5;
+  float* p = a; const Row<float> b = a; const float* q = b; int n = b; double d = b;
+  p[1] = 7; o[0] = q[0]; o[2] = n; o[3] = d;
+}
+void h(float* o) { k<<<1, 1>>>(o); }
+"""
+    assert execute(text, {"o": np.zeros(4, np.float32)})["o"].tolist() == [7, 7, 5, 5.5]
