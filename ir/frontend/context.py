@@ -191,6 +191,7 @@ class Context:
     string_table: Any
     derives: Any
     is_polymorphic: Any
+    only_destructor_virtual: Any
     base_pointer: Any
     rank_user: Any
     eval: Any

@@ -200,3 +200,17 @@ def test_errors_in_libcuxx_names_keep_their_columns() -> None:
         load(text)
     assert e.value.loc is not None
     assert text.splitlines()[e.value.loc.line - 1][e.value.loc.col - 1 :].startswith("std::hypotenuse")
+
+
+def test_what_pointers_are_as_iterators(execute) -> None:
+    text = """
+template <typename I> __device__ typename std::iterator_traits<I>::value_type twice(I at) {
+  typename std::iterator_traits<I>::value_type x = *at;
+  return x + x;
+}
+__global__ void k(float* o) {
+  const float* p = o + 1;
+  o[0] = twice(p) + sizeof(std::iterator_traits<double*>::reference);
+}
+"""
+    assert execute(text, {"o": np.array([0, 3], np.float32)})["o"][0] == 14

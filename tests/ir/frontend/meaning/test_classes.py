@@ -289,3 +289,46 @@ void h(const float* at, float* o) { Tree t; t.at = at; t.n = 10; k<<<1, 1>>>(t, 
 """
     given = {"tree_at": np.arange(8, dtype=np.float32), "tree_n": 10, "o": np.zeros(1, np.float32)}
     assert execute(text, given)["o"].tolist() == [13]
+
+
+def test_a_virtual_destructor_is_a_pointer_before_the_members(execute) -> None:
+    text = """
+template <typename T, int N> class Helper {
+ public:
+  Helper() = default;
+  virtual ~Helper() = default;
+  __device__ T at(T i) const { return stride_[0] * i + stride_[1]; }
+ protected:
+  T stride_[N];
+};
+struct Plain { char c; };
+template <typename T, int N> class More : public Helper<T, N> { T more; };
+class Late : public Plain { public: virtual ~Late() {} short s; };
+__global__ void k(const Helper<int, 2> h, int* o) {
+  o[0] = h.at(3); o[1] = sizeof(Helper<char, 3>); o[2] = sizeof(More<int, 1>); o[3] = sizeof(Late);
+  o[4] = sizeof(More<char, 2>);
+}
+void host(Helper<int, 2> h, int* o) { k<<<1, 1>>>(h, o); }
+"""
+    given = {"h_stride__0": 10, "h_stride__1": 4, "o": np.zeros(5, np.int32)}
+    assert execute(text, given)["o"].tolist() == [34, 16, 16, 16, 16]
+
+
+def test_a_base_with_virtual_functions_is_the_first(refuses) -> None:
+    text = """
+struct Plain { int x; }; struct Dynamic { virtual ~Dynamic() {} int y; };
+struct Both : Plain, Dynamic { int z; };
+__global__ void k(Both b, int* o) { o[0] = b.z; }
+"""
+    refuses(text, "E-UNSUPPORTED-VIRTUAL")
+
+
+def test_strings_are_true(execute) -> None:
+    text = """
+#define CHECK_ALL(...) check(__VA_ARGS__)
+__device__ int check(bool holds) { return holds; }
+__global__ void k(int* o, int n) {
+  o[0] = CHECK_ALL(n > 0 && "there are none"); o[1] = CHECK_ALL(n > 5 && "few"); o[2] = "" ? 3 : 4;
+}
+"""
+    assert execute(text, {"o": np.zeros(3, np.int32), "n": 3})["o"].tolist() == [1, 0, 3]
