@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
@@ -12,7 +12,7 @@ from ktc.ir.fold import simplify
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.meaning.constants import folded_integer
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, TypeVal
-from ktc.ir.frontend.meaning.values import RecordVal, RVal, Value, named
+from ktc.ir.frontend.meaning.values import RecordVal, RVal, Value, VarPlace, named
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
 from ktc.ir.frontend.syntax.cxx_parser import to_loc
 from ktc.ir.frontend.syntax.program import Program
@@ -64,15 +64,16 @@ class Scope:
             scope = scope.parent
         return None
 
-    def types_and_constants(self) -> dict[str, Value]:
-        """The names here that mean a type or a constant: what a class defined here may use."""
-        outer = self.parent.types_and_constants() if self.parent is not None else {}
-        own = {
-            name: v
-            for name, v in self.names.items()
-            if isinstance(v, TypeVal | LazyVal) or (isinstance(v, RVal) and isinstance(v.expr, Const))
-        }
-        return {**outer, **own}
+    def types_and_constants(self, const_of: Mapping[Sym, Const]) -> dict[str, Value]:
+        """The names here that mean a type or a constant, those of variables with the values ``const_of`` among them:
+        what a class defined here may use."""
+        found = self.parent.types_and_constants(const_of) if self.parent is not None else {}
+        for name, v in self.names.items():
+            if isinstance(v, TypeVal | LazyVal) or (isinstance(v, RVal) and isinstance(v.expr, Const)):
+                found[name] = v
+            elif isinstance(v, VarPlace) and v.const and v.sym in const_of:
+                found[name] = RVal(const_of[v.sym])
+        return found
 
 
 @dataclass
@@ -190,6 +191,7 @@ class Context:
     string_table: Any
     derives: Any
     is_polymorphic: Any
+    only_destructor_virtual: Any
     base_pointer: Any
     rank_user: Any
     eval: Any

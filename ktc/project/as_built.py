@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import list_kernels, load
-from ktc.ir.frontend.dialects.dialect import dialect_of
+from ktc.ir.frontend.dialects.dialect import CUDA, dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
-from ktc.ir.frontend.preprocess.switched_off import hiding
+from ktc.ir.frontend.preprocess.switched_off import asking_for_cuda, hiding
 from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
@@ -162,23 +162,26 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
     folders: dict[str, str] = {}
     macros: dict[str, str] = {}
     hidden: dict[str, str] = {}
+    switches: dict[str, str] = {}
     stops: list[str] = []
     tree = Tree(root) if root else None
     try:
         text = read_source(file)
         for _ in range(ROUNDS if root else 1):
-            given = {**macros, **hidden, **spec.defines}
+            given = {**switches, **macros, **hidden, **spec.defines}
             read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
             lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, _place(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
+            if dialect_of(file, text) is CUDA:
+                switches |= dict.fromkeys(asking_for_cuda(read.sources.values(), {*read.defined, *mentioned}), "1")
             stops = [f"the #error of {at} is passed over, as headers are missing" for at in read.passed_over]
-            off = _hidden(spec, read) if not more and not mentioned and not hidden else ""
-            if not more and not mentioned and not off:
+            off = _hidden(spec, read) if not more and not mentioned and not hidden else ()
+            if not more and not mentioned and not off and switches.keys() <= given.keys():
                 break
             folders |= more
             macros |= mentioned
-            hidden |= {off: "1"} if off else {}
+            hidden |= dict.fromkeys(off, "1")
     except KtcError:
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
@@ -186,18 +189,24 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
     if macros:
         spelled = ", ".join(f"{n}={v}" for n, v in macros.items())
         notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
-    notes += [f"{spec.name} is there where {n} is defined, which it is taken to be (-D {n})" for n in hidden]
+    if hidden:
+        spelled = " and ".join(hidden) + (" are" if len(hidden) > 1 else " is")
+        these = " ".join(f"-D {n}" for n in hidden)
+        notes.append(f"{spec.name} is there where {spelled} defined, which it is taken to be ({these})")
+    switches = {n: v for n, v in switches.items() if n not in macros and n not in hidden}
+    if switches:
+        notes.append(f"the project is taken to be built with CUDA ({' '.join(f'-D {n}' for n in switches)})")
     notes += stops
-    return Reading(file, tuple(shown), (*macros.items(), *hidden.items()), tuple(notes))
+    return Reading(file, tuple(shown), (*switches.items(), *macros.items(), *hidden.items()), tuple(notes))
 
 
-def _hidden(spec: SourceSpec, read: Preprocessed) -> str:
-    """The macro that hides the kernel which is asked for, where nothing of its name is left of the text; '' if none
-    does."""
+def _hidden(spec: SourceSpec, read: Preprocessed) -> tuple[str, ...]:
+    """The macros that hide the kernel which is asked for, where nothing of its name is left of the text; none if none
+    do."""
     name = re.match(r"[\w:]*", spec.name or "")
     plain = name[0].rpartition("::")[2] if name is not None else ""
     if not plain or re.search(rf"\b{plain}\b", read.text):
-        return ""
+        return ()
     return hiding(plain, read.sources, read.defined)
 
 

@@ -126,7 +126,7 @@ class UnitSurvey:
                 source = parsed.unit.source
                 more = self._assumptions.for_error(e, source.text, assumed) if self.options.assume else None
                 if more is None and self.options.assume and (off := switched_off(e, source.sources, source.defined)):
-                    more = {off[0]: "1"}
+                    more = dict.fromkeys(off[0], "1")
                 if more is None:
                     raise blamed or e from None
                 if ASSUMED_TYPE in more.values():

@@ -131,6 +131,23 @@ _CUDA_TEXT = re.compile(r"\b__global__\b")
 _OPENCL_TEXT = re.compile(r"\b(__kernel|get_global_id|get_local_id|get_group_id)\b|\bkernel\s+void\b")
 
 
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|elif|endif)\b", re.M)
+
+
+def _certain(text: str, at: int) -> bool:
+    """Whether ``at`` in ``text`` stands under no condition but one like an include guard's: what does may be there for
+    the other of two compilers."""
+    asked: list[str] = []
+    for m in _CONDITION.finditer(text, 0, at):
+        if m[1].startswith("if"):
+            asked.append(m[1])
+        elif m[1] == "endif":
+            del asked[-1:]
+        elif asked:
+            asked[-1] = m[1]
+    return all(word == "ifndef" for word in asked)
+
+
 def dialect_named(name: str) -> Dialect:
     """The dialect of that name.
 
@@ -147,7 +164,7 @@ def dialect_of(file: str, text: str) -> Dialect:
     by_name = _SUFFIXES.get(PurePath(file).suffix.lower())
     if by_name in ("hip", "opencl"):
         return DIALECTS[by_name]
-    if "hip" in text and _HIP_TEXT.search(text):
+    if "hip" in text and any(_certain(text, m.start()) for m in _HIP_TEXT.finditer(text)):
         return HIP
     if by_name is None and not _CUDA_TEXT.search(text) and _OPENCL_TEXT.search(text):
         return OPENCL

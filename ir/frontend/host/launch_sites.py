@@ -176,7 +176,7 @@ def _in_class(lowering: KernelLowering, function: HostFunction, host: dict[str, 
         return
     bound = {p.name: host[n] for p, n in zip(found[0].params or (), names)}
     t = RecordType(found[0].name, tuple(bound.values()), (found[0], bound))
-    with lowering.record_scope(t, found[0], bound):
+    with lowering.record_scope(t, found[0], bound, of_host=True):
         yield
 
 

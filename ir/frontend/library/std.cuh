@@ -45,6 +45,25 @@ template <class A, class B> struct pair {
 };
 template <class A, class B> __device__ pair<A, B> make_pair(A a, B b) { return {a, b}; }
 
+template <class I> struct iterator_traits {
+  using value_type = typename I::value_type;
+  using difference_type = typename I::difference_type;
+  using pointer = typename I::pointer;
+  using reference = typename I::reference;
+};
+template <class T> struct iterator_traits<T*> {
+  using value_type = T;
+  using difference_type = long;
+  using pointer = T*;
+  using reference = T&;
+};
+template <class T> struct iterator_traits<const T*> {
+  using value_type = T;
+  using difference_type = long;
+  using pointer = const T*;
+  using reference = const T&;
+};
+
 // What the host keeps: a kernel that is passed one in an object asks for nothing of it.
 template <class T> struct vector {
   T* begin_;

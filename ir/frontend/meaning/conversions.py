@@ -8,7 +8,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import NamedType, QualName, RefDecl, params_of
+from ktc.ir.frontend.syntax.cxx_ast import Function, NamedType, QualName, RefDecl, params_of
 from ktc.ir.frontend.syntax.program import Entity, functions_of
 from ktc.ir.types import VOID, Scalar, Type
 
@@ -105,7 +105,14 @@ class Conversions(StaticMembers):
 
     def is_polymorphic(self, t: RecordType) -> bool:
         """Whether ``t`` has virtual functions, and so a hidden pointer in each object."""
-        return any("virtual" in f.specs for _, _, items in self._levels(t) for f, _ in functions_of(items))
+        return any(True for _ in self._virtual_functions(t))
+
+    def only_destructor_virtual(self, t: RecordType) -> bool:
+        """Whether no function that a kernel calls depends on what class an object in memory really is of."""
+        return all(f.kind == "dtor" for f in self._virtual_functions(t))
+
+    def _virtual_functions(self, t: RecordType) -> Iterator[Function]:
+        return (f for _, _, items in self._levels(t) for f, _ in functions_of(items) if "virtual" in f.specs)
 
     def derives(self, t: Type, base: Type) -> bool:
         """Whether ``base`` is a base class of ``t``."""

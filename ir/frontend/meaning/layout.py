@@ -74,7 +74,7 @@ class Layouts(Places):
         return self._layouts[t]
 
     def _lay_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int, int]:
-        if self.is_polymorphic(t):
+        if self.is_polymorphic(t) and not self.only_destructor_virtual(t):
             self.fail("E-UNSUPPORTED-VIRTUAL", f"'{t.name}' has virtual functions: it cannot be in memory here", node,
                       hint="keep it in a variable, or make its functions plain ones")  # fmt: skip
         record = t.decl[0].node
@@ -114,12 +114,18 @@ class Layouts(Places):
     def _bases_laid_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int, int]:
         """(fields, bytes, alignment, count of members) of the base classes.
 
-        A member of the class may lie in the padding at the end of its last base, unless that is plain old data (Itanium
-        C++ ABI, 2.4).
+        A member of the class may lie in the padding at the end of its last base, unless that is plain old data. Before
+        all is the pointer to the table of virtual functions, or the base that has one (Itanium C++ ABI, 2.4).
         """
         out: list[Field] = []
         end, widest, count = 0, 1, 0
-        for base in self.bases_of(t):
+        bases = self.bases_of(t)
+        if any(map(self.is_polymorphic, bases[1:])):
+            self.fail("E-UNSUPPORTED-VIRTUAL", f"'{t.name}' has a base class with virtual functions that is not its "
+                      "first: where it lies is not known here", node, hint="name it first")  # fmt: skip
+        if self.is_polymorphic(t) and not any(map(self.is_polymorphic, bases)):
+            end = widest = 8
+        for base in bases:
             fields, size, align, used = self._record_layout(base, node)
             count += len(self.fields_of(base, node))
             widest = max(widest, align)

@@ -8,11 +8,13 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.syntax.cxx_ast import (
     CONST_METHOD,
     Function,
     NamedType,
     QualName,
+    RefDecl,
     TemplateParam,
     Using,
     params_of,
@@ -38,6 +40,19 @@ class Methods(Conversions):
         with self.base_scope(t):
             found = [self.resolve(base) for base in t.decl[0].node.bases]
         return [b for b in found if isinstance(b, RecordType)]
+
+    def known_bases_of(self, t: RecordType) -> list[RecordType]:
+        """The direct base classes but for those that are not declared: of host code, which is read as far as it goes,
+        and whose objects are in no kernel."""
+        found: list[RecordType] = []
+        with self.base_scope(t):
+            for base in t.decl[0].node.bases:
+                try:
+                    b = self.resolve(base)
+                except KtcError:
+                    continue
+                found += [b] if isinstance(b, RecordType) else []
+        return found
 
     def defined(self, e: Entity, owner: Entity, bound: dict[str, Value]) -> Entity:
         """A member function declared in its class, with the body that it is given outside; ``bound`` are the class's
@@ -243,8 +258,10 @@ def _argument(a: Any, names: dict[str, str]) -> tuple:
 
 
 def signature(fn: Function, names: dict[str, str]) -> tuple:
-    """The types of a function's parameters as they are written, with template parameters renamed by ``names``."""
-    return tuple(_written(p.type, names, top=True) for p in params_of(fn))
+    """The types of a function's parameters as they are written, with template parameters renamed by ``names``; of a
+    conversion, what it converts to."""
+    of = (_written(fn.decl.type.type, names, top=True),) if fn.kind == "conversion" else ()
+    return (*of, *(_written(p.type, names, top=True) for p in params_of(fn)))
 
 
 def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
@@ -254,7 +271,9 @@ def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
         return _written(node.type, names)
     if isinstance(node, c_ast.PtrDecl | c_ast.ArrayDecl):
         kind = "array" if isinstance(node, c_ast.ArrayDecl) and not top else "pointer"
-        return type(node).__name__ if hasattr(node, "rvalue") else kind, _written(node.type, names)
+        if isinstance(node, RefDecl):
+            kind = "rvalue reference" if node.rvalue else "reference"
+        return kind, _written(node.type, names)
     if isinstance(node, c_ast.IdentifierType):
         return tuple(sorted(node.names))
     if isinstance(node, NamedType):

@@ -94,15 +94,21 @@ class RecordTypes(RecordInstances):
         return out
 
     def record_scope(
-        self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None
+        self,
+        t: RecordType,
+        entity: Entity,
+        bound: dict[str, Value],
+        record: RecordVal | None = None,
+        of_host: bool = False,
     ) -> Replaced[Scope]:
-        """The scope of the class ``entity``, a ``t`` or one of its bases, with the template bindings ``bound``."""
+        """The scope of the class ``entity``, a ``t`` or one of its bases, with the template bindings ``bound``;
+        ``of_host``: for host code, for which base classes may be unknown."""
         level = self._level(t, entity, bound)
         inside = self.scoped(namespace=(*entity.namespace, t.name), root=self._scope_around(level), record=record)
         names = inside.value.names
         if entity.node.bases:
             hidden = self.program.members(entity).variables
-            inherited = self.inherited_names(level)
+            inherited = self.inherited_names(level, of_host)
             names.update({name: v for name, v in inherited.items() if name not in hidden})
         names.update(bound)
         names.setdefault(t.name, TypeVal(t))
@@ -144,11 +150,12 @@ class RecordTypes(RecordInstances):
             return None
         return self._classes_in(t.owner).get(name)
 
-    def inherited_names(self, t: RecordType) -> dict[str, Value]:
-        """:meth:`member_names` of the base classes of ``t``, those of the nearest first."""
+    def inherited_names(self, t: RecordType, of_host: bool = False) -> dict[str, Value]:
+        """:meth:`member_names` of the base classes of ``t``, those of the nearest first; ``of_host``: of those that are
+        known."""
         names: dict[str, Value] = {}
-        for base in self.bases_of(t):
-            names.update({**self.inherited_names(base), **self.member_names(base, *base.decl)})
+        for base in self.known_bases_of(t) if of_host else self.bases_of(t):
+            names.update({**self.inherited_names(base, of_host), **self.member_names(base, *base.decl)})
         return names
 
     def record_size(self, t: RecordType, node: Any) -> int:

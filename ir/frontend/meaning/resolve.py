@@ -106,7 +106,7 @@ class TypeResolver(Traits):
 
     def local_record(self, node: Record) -> RecordType:
         """The class that ``node`` defines here: another one for every instance of a template that it is in."""
-        names = self.scope.types_and_constants()
+        names = self.scope.types_and_constants(self.const_of)
         mentioned = names_in(node)
         within = tuple((n, v) for n, v in names.items() if n in mentioned and not isinstance(v, LazyVal))
         return RecordType(

@@ -54,6 +54,11 @@ MACROS: dict[str, dict[str, str]] = {
         "C10_UNLIKELY(x)": "(x)",
         **_dispatch(),
         "CUDA_KERNEL_ASSERT(...)": "assert(__VA_ARGS__)",
+        "CUDA_KERNEL_ASSERT2(...)": "assert(__VA_ARGS__)",
+        "TORCH_DSA_KERNEL_ARGS": "void* const assertions_data, unsigned int assertion_caller_id",
+        "TORCH_DSA_KERNEL_ARGS_PASS": "assertions_data, assertion_caller_id",
+        "TORCH_DSA_KERNEL_LAUNCH(kernel, blocks, threads, shared_mem, stream, ...)":
+            "kernel<<<blocks, threads, shared_mem, stream>>>(__VA_ARGS__, nullptr, 0)",
         "CUDA_KERNEL_LOOP_TYPE(i, n, type)":
             "for (type i = ((int64_t)blockIdx.x) * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)",
         "CUDA_KERNEL_LOOP(i, n)": "CUDA_KERNEL_LOOP_TYPE(i, n, int)",

@@ -47,7 +47,7 @@ def rendered(tokens: Iterable[Token], limit: Callable[[], int], file: str) -> st
         if place is not None:
             line = "".join(row).rstrip()
             skipped = place.lineno - at
-            if place.source != source or skipped >= MAX_GAP or (skipped < 0 and not _expanded(place)):
+            if place.source != source or skipped >= MAX_GAP or (skipped < 0 and not place.expanded):
                 source = place.source
                 out.append(f'#line {place.lineno} "{source}"\n')
                 at = place.lineno
@@ -69,13 +69,8 @@ def _merges(a: Token, b: Token) -> bool:
     """Whether ``a`` and ``b``, neighbours now, would be read as something else: one word, or ``--`` from ``-X``."""
     x, y = a.value[-1], b.value[0]
     if x in _GROWS and y in _GROWS:
-        return _expanded(a) or _expanded(b)
+        return a.expanded or b.expanded
     return _is_word(x) and b.type in _WORDS
-
-
-def _expanded(token: Token) -> bool:
-    """Whether a macro put the token where it is."""
-    return bool(getattr(token, "expanded_from", None))
 
 
 def _is_word(c: str) -> bool:

@@ -37,22 +37,28 @@ _CONTINUED = re.compile(r"\\[ \t]*\n")
 
 
 class Token:
-    """One token, with what pcpp keeps on it: ``expanded_from`` is set when it first takes part in an expansion."""
+    """One token: ``expanded`` if a macro put it where it is, ``painted`` if it is the name of a macro and stands for
+    itself, as that macro's body holds it."""
 
-    __slots__ = ("expanded_from", "lineno", "source", "type", "value")
-
-    expanded_from: list[str]
+    __slots__ = ("expanded", "lineno", "painted", "source", "type", "value")
 
     def __init__(self, type: str, value: str, lineno: int, source: str = "") -> None:
         self.type = type
         self.value = value
         self.lineno = lineno
         self.source = source
+        self.expanded = self.painted = False
 
     def __copy__(self) -> Token:
-        new = Token(self.type, self.value, self.lineno, self.source)
-        if hasattr(self, "expanded_from"):
-            new.expanded_from = self.expanded_from
+        new = self.moved(self)
+        new.expanded = self.expanded
+        return new
+
+    def moved(self, place: Token) -> Token:
+        """The token as part of what a macro puts in place of ``place``."""
+        new = Token(self.type, self.value, place.lineno, place.source)
+        new.expanded = True
+        new.painted = self.painted
         return new
 
     def __repr__(self) -> str:

@@ -31,6 +31,7 @@ from ktc.ir.frontend.meaning.constants import NAMED
 from .asked_headers import ASKED, with_answers
 from .header_macros import macros_of, stand_in
 from .if_conditions import BadCondition, condition_value
+from .macro_expansion import Expander
 from .pp_lines import grouped, has_other_side, pieces
 from .pp_output import rendered
 from .pp_tokens import Lexer, Token
@@ -145,6 +146,7 @@ class _Pcpp(pcpp.Preprocessor):
         self._nested = 0
         self.errors: list[tuple[str, Loc]] = []
         self.evaluator = self._evaluate
+        self.expander = Expander(self.macros, self._spend, lambda t, what: self.on_error(t.source, t.lineno, what))
 
     def _evaluate(self, tokens, functions=None, identifiers=None):
         """Instead of pcpp's evaluator, which knows neither ``ULL`` nor C++'s words and digit separators."""
@@ -173,20 +175,26 @@ class _Pcpp(pcpp.Preprocessor):
         values = [t.value for t in tokens]
         self._uneven = self._uneven or values.count("(") != values.count(")")
 
-    def expand_macros(self, tokens, expanding_from=[]):  # noqa: B006  pcpp's own signature
-        """pcpp's, which takes time for all tokens with each expansion: so piece by piece.
-
-        What macros inside macros expand to has a budget.
-        """
-        if expanding_from:
-            self._nested += len(tokens) + len(expanding_from) // 16  # pcpp compares and copies the names around each
-            if self._nested > MAX_MACRO_TOKENS + self.bytes_read:
-                raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
-            return super().expand_macros(tokens, expanding_from)
+    def expand_macros(self, tokens, expanding_from=()):
+        """Instead of pcpp's, which takes time for all tokens with each expansion, and forgets in the arguments of
+        other macros which one it is expanding: piece by piece, and as GCC does."""
         out: list[Token] = []
         for piece, has_macro in pieces(tokens, self.macros.keys(), self._uneven):
-            out.extend(super().expand_macros(piece) if has_macro else piece)
+            out.extend(self.expander.expanded(piece) if has_macro else piece)
         return out
+
+    def _spend(self, tokens: int, macro: str) -> None:
+        """What macros expand to has a budget."""
+        self._nested += tokens
+        if self._nested > MAX_MACRO_TOKENS + self.bytes_read:
+            raise self.expansion_error("macro expansion grows without limit")
+
+    def expansion_error(self, what: str) -> KtcError:
+        """An error about the macro that was expanded last, where the text calls it."""
+        macro = f" in '{self.expander.latest}'" if self.expander.latest else ""
+        source = str(self.source or "")
+        text = self._out.sources.get(source) or self._out.sources.get(os.path.abspath(source))
+        return KtcError("E-PP-EXPANSION", what + macro, Loc(source, max(1, self.expander.line)), source=text)
 
     def on_error(self, file, line, msg):
         self.errors.append((msg, Loc(file or self.source or "", line)))
@@ -317,12 +325,12 @@ def preprocess(
         pp.parse(text, file)
         out.text = rendered(pp.parser, limit, file)
     except (IndexError, ValueError, TypeError, AttributeError, AssertionError) as raised:
-        place = Loc(file, max(1, int(pp.linemacro or 1)))
+        place = Loc(file, max(1, pp.expander.line))
         if not _in_pcpp(raised):
             raise InternalError(raised, place) from raised
         raise KtcError("E-PP-DIRECTIVE", "a malformed preprocessor directive", place, source=text) from None
     except RecursionError:
-        raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
+        raise pp.expansion_error("macro expansion nests too deep") from None
     if pp.errors:
         message, loc = pp.errors[0]
         read = out.sources.get(loc.file) or out.sources.get(os.path.abspath(loc.file), "")

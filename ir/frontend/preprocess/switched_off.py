@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
 
 UNKNOWN = re.compile(r"unknown (?:name|type|function) '([\w:]+)'|'([\w:]+)' is declared but has no definition")
 """Refusals for which a declaration may only be switched off; the name is qualified as it was written."""
 
+MOST = 3
+"""Macros that are given together for one declaration."""
+
+Asked: TypeAlias = tuple[str, ...]
+"""What a condition asks for, all of it: macros that must be defined, and with ``!`` those that must not be."""
+
+_WITH_CUDA = re.compile(
+    r"^[ \t]*#[ \t]*(?:el)?if[^\n]*?\b((?:[A-Z][A-Z0-9]*_)*(?:WITH|USE|HAVE|ENABLE|BUILD)_CUDA)\b", re.M
+)
+
 _IF = re.compile(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
 _TRUE = re.compile(r"(!?)\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))\s*(?://.*|/\*.*)?")
 _DEFINED = re.compile(r"(!?)\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))\s*(?://.*|/\*.*)?")
 
 
-def switched_off(error: KtcError, sources: Mapping[str, str], defined: Collection[str]) -> tuple[str, Loc] | None:
-    """The macro that is not ``defined`` and under which one of ``sources`` (text by path) declares the name that
+def switched_off(
+    error: KtcError, sources: Mapping[str, str], defined: Collection[str]
+) -> tuple[tuple[str, ...], Loc] | None:
+    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares the name that
     ``error`` misses, and where; None if there is none."""
     m = UNKNOWN.search(error.message)
     if m is None:
@@ -33,20 +46,30 @@ def switched_off(error: KtcError, sources: Mapping[str, str], defined: Collectio
 def hint_of(error: KtcError, sources: Mapping[str, str], defined: Collection[str]) -> str:
     """What to do about a name that is switched off, '' where none is."""
     off = switched_off(error, sources, defined)
-    return "" if off is None else f"it is declared at {off[1]} where {off[0]} is defined: give -D {off[0]}"
+    if off is None:
+        return ""
+    several = " and ".join(off[0]) + (" are" if len(off[0]) > 1 else " is")
+    return f"it is declared at {off[1]} where {several} defined: give {' '.join(f'-D {m}' for m in off[0])}"
 
 
-def hiding(name: str, sources: Mapping[str, str], defined: Collection[str]) -> str:
-    """The macro that is not ``defined`` and under which one of ``sources`` (text by path) declares ``name``; '' if
-    there is none."""
+def hiding(name: str, sources: Mapping[str, str], defined: Collection[str]) -> tuple[str, ...]:
+    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares ``name``; none if
+    there are none."""
     found = (_under(text, name, defined) for text in sources.values() if name in text)
-    return next((macro for macro, _ in filter(None, found)), "")
+    return next((macros for macros, _ in filter(None, found)), ())
+
+
+def asking_for_cuda(sources: Iterable[str], defined: Collection[str]) -> list[str]:
+    """The macros that are not ``defined``, by which conditions of ``sources`` ask whether the project is built with
+    CUDA: ``WITH_CUDA``, ``PROJECT_USE_CUDA``."""
+    asked = {m[1] for text in sources if "_CUDA" in text for m in _WITH_CUDA.finditer(text)}
+    return sorted(asked.difference(defined))
 
 
 def other_branches(text: str, line: int) -> list[str]:
     """The macros each of which, if it were defined, would lead around ``line`` of ``text``, an ``#error`` in a chain
     of conditions: A and B of ``#ifdef A .. #elif defined(B) .. #else`` there, A under ``#ifndef A``."""
-    chains: list[list[str | None]] = []
+    chains: list[list[Asked]] = []
     for row in text.split("\n")[: line - 1]:
         if (m := _IF.match(row)) is None:
             continue
@@ -56,27 +79,27 @@ def other_branches(text: str, line: int) -> list[str]:
         elif word == "endif":
             del chains[-1:]
         elif chains:
-            chains[-1].append(_asked("if", rest) if word == "elif" else None)
-    *before, here = chains[-1] if chains else [None]
-    around = [here[1:]] if here is not None and here.startswith("!") else []
-    return [*(m for m in before if m is not None and not m.startswith("!")), *around]
+            chains[-1].append(_asked("if", rest) if word == "elif" else ())
+    *before, here = chains[-1] if chains else [()]
+    around = [here[0][1:]] if len(here) == 1 and here[0].startswith("!") else []
+    return [*(m for ms in before if len(ms) == 1 for m in ms if not m.startswith("!")), *around]
 
 
-def _under(text: str, name: str, defined: Collection[str]) -> tuple[str, int] | None:
-    """(macro, line) of the first declaration of ``name`` for which exactly one macro is missing."""
+def _under(text: str, name: str, defined: Collection[str]) -> tuple[tuple[str, ...], int] | None:
+    """(macros, line) of the first declaration of ``name`` for which one to :data:`MOST` macros are missing."""
     declares = re.compile(
         rf"^\s*(?!return\b)(?:[\w:<>,*&\[\]]+[\s*&]+)+{name}\s*(?:<[^;]*>\s*)?[(=;{{]"
         rf"|\b(?:struct|class|using|enum)\s+{name}\b"
         rf"|^\s*#\s*define\s+{name}\b"
     )
-    asked: list[str | None] = []
+    asked: list[Asked] = []
     for number, line in enumerate(text.split("\n"), 1):
         m = _IF.match(line)
         if m is None:
             if name in line and declares.search(line):
-                missing = [x for x in asked if x is not None and x[0] != "!" and x not in defined]
-                if len(missing) == 1:
-                    return missing[0], number
+                missing = tuple(dict.fromkeys(x for xs in asked for x in xs if x[0] != "!" and x not in defined))
+                if 0 < len(missing) <= MOST:
+                    return missing, number
             continue
         word, rest = m.groups()
         if word in ("ifdef", "ifndef", "if"):
@@ -88,18 +111,18 @@ def _under(text: str, name: str, defined: Collection[str]) -> tuple[str, int] | 
     return None
 
 
-def _asked(word: str, condition: str) -> str | None:
-    """The macro that must be defined for the group to be read, '!M' for one that must not be, None if it is not so
+def _asked(word: str, condition: str) -> Asked:
+    """The macros that must be defined for the group to be read, '!M' for one that must not be; none if it is not so
     simple."""
     if word in ("ifdef", "ifndef"):
         name = re.match(r"\w+", condition)
-        return None if name is None else ("" if word == "ifdef" else "!") + name[0]
-    m = _DEFINED.fullmatch(condition.strip()) or _TRUE.fullmatch(condition.strip())
-    return None if m is None else m[1] + (m[2] or m[3])
+        return () if name is None else (("" if word == "ifdef" else "!") + name[0],)
+    found = [_DEFINED.fullmatch(part) or _TRUE.fullmatch(part) for part in map(str.strip, condition.split("&&"))]
+    return tuple(m[1] + (m[2] or m[3]) for m in found if m is not None) if all(found) else ()
 
 
-def _otherwise(asked: str | None) -> str | None:
+def _otherwise(asked: Asked) -> Asked:
     """What ``#else`` asks for."""
-    if asked is None:
-        return None
-    return asked[1:] if asked.startswith("!") else "!" + asked
+    if len(asked) != 1:
+        return ()
+    return (asked[0][1:] if asked[0].startswith("!") else "!" + asked[0],)

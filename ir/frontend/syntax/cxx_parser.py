@@ -18,7 +18,7 @@ from ktc.ir.frontend.library.device_libraries import Library
 from ktc.ir.frontend.meaning.cxx_types import TYPE_NAMES
 from ktc.ir.frontend.meaning.type_traits import VALUES
 
-from .cxx_ast import OWNED, SPECIALISED, NamedType, NamePart, Namespace, Record
+from .cxx_ast import OWNED, SPECIALISED, Function, NamedType, NamePart, Namespace, Record
 from .lexer import CudaLexer, TokenList
 from .parse_decls import name_of
 from .parse_templates import TemplateParser
@@ -182,6 +182,8 @@ class CudaParser(TemplateParser):
             spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
             decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
             return [self._parse_function(spec, decl, "ctor")]
+        if top and self._peek_type() == "OPERATOR" and self._behind() == "COLONCOLON":
+            return [self._parse_outer_conversion(spec, coord)]
         decl = self._parse_cxx_declarator(abstract=False)
         if isinstance(decl, c_ast.FuncDecl):
             return [*types, self._parse_function(spec, decl, "function")]
@@ -202,6 +204,19 @@ class CudaParser(TemplateParser):
                 if (args := table.pop(name, None)) is not None:
                     d.funcspec = [*(d.funcspec or []), (word, args)]
         return [*types, *declared]
+
+    def _behind(self) -> str | None:
+        """The type of the token that was read last."""
+        tok = self._tokens._buffer[self._mark() - 1]
+        return None if tok is None else tok.type
+
+    def _parse_outer_conversion(self, spec, coord) -> Function:
+        """``C<T>::operator T*()``, behind the ``::``: a conversion defined outside of its class."""
+        parts = spec["type"][-1].name.parts
+        owner = "::".join(part.name for part in parts) + "::"
+        if parts[-1].args is not None:
+            self._owner_args[f"{owner}operator type"] = parts[-1].args
+        return self._parse_conversion(spec, coord, owner)
 
     def _build_declarations(self, **given):
         """OpenCL's address space of what a pointer points to is no property of the pointer variable. Attributes behind

@@ -48,6 +48,7 @@ class RecordParser(StmtParser):
             name = name_tok.value
             if self._peek_type() == "LT":
                 spec_args = self._parse_template_args()
+                self._templates.add(name)
             elif self._peek_type() == "COLONCOLON":
                 self._unsupported("a nested class defined outside its class", coord, "define it inside")
             self._skip_attributes(align)
@@ -218,10 +219,11 @@ class RecordParser(StmtParser):
         self._reset(mark)
         return self._parse_declaration_specifiers(allow_no_type=True)
 
-    def _parse_conversion(self, spec, coord) -> Function:
+    def _parse_conversion(self, spec, coord, owner: str = "") -> Function:
+        """``operator T() const``; ``owner``: the class and ``::`` where it is defined outside of it."""
         self._expect("OPERATOR")
         to = self._parse_conversion_type()
-        decl = c_ast.TypeDecl("operator type", None, None, None, coord=coord)
+        decl = c_ast.TypeDecl(f"{owner}operator type", None, None, None, coord=coord)
         spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
         decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
         fn = self._parse_function(spec, decl, "conversion")

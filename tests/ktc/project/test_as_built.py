@@ -202,6 +202,34 @@ def test_a_kernel_that_a_macro_hides_is_read_with_it(project, condition):
     assert as_built(SourceSpec("k.cu", "hidden", defines={"MORE": "0"})).defines == {"MORE": "0"}
 
 
+def test_a_kernel_that_several_macros_hide_is_read_with_all_of_them(project):
+    text = "#if defined(HAVE_ARITHM) && defined(HAVE_WARPING)\n__global__ void k(float* x) { x[0] = 1; }\n#endif\n"
+    project(k_cu=text)
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {"HAVE_ARITHM": "1", "HAVE_WARPING": "1"}
+    assert found.notes[0].endswith("where HAVE_ARITHM and HAVE_WARPING are defined, which it is taken to be "
+                                   "(-D HAVE_ARITHM -D HAVE_WARPING)")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["WITH_CUDA", "USE_CUDA", "K2_WITH_CUDA", "MY_LIB_ENABLE_CUDA"])
+@pytest.mark.parametrize("condition", ["#ifdef {}", "#if {}", "#if defined({})"])
+def test_a_project_with_kernels_is_built_with_cuda(project, name, condition):
+    """Whatever it calls the macro that says so: what it stands for is no CUDA without it."""
+    header = f"{condition.format(name)}\n#define EACH(i, n) for (int i = threadIdx.x; i < n; ++i)\n#else\n"
+    header += "#define __global__\n#endif\n"
+    project(loops_h=header, k_cu='#include "loops.h"\n__global__ void k(float* x, int n) { EACH(i, n) x[i] = 1; }\n')
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {name: "1"}
+    assert found.notes == (f"the project is taken to be built with CUDA (-D {name})",)
+    assert as_built(SourceSpec("k.cu", "k", defines={name: "0"})).defines == {name: "0"}
+
+
+@pytest.mark.parametrize("name", ["TORCH_USE_CUDA_DSA", "USE_CUDA_GRAPHS", "CUDA_DISABLER"])
+def test_other_macros_with_cuda_in_their_names_stay_undefined(project, name):
+    project(k_cu=f"#ifdef {name}\n#error no\n#endif\n__global__ void k(float* x) {{ x[0] = 1; }}\n")
+    assert as_built(SourceSpec("k.cu", "k")).defines == {}
+
+
 @pytest.mark.parametrize("header", ["cuda_utils.cuh", "device_common.h", "vector_loads.h", "math_helpers.h"])
 def test_a_project_s_header_may_be_called_as_cuda_s_own_begin(project, tmp_path, header):
     kernel = KERNELS.replace("TILE", "64")

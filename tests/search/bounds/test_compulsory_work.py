@@ -272,7 +272,8 @@ def test_most_of_these_are_counted_to_the_end() -> None:
             "ids": np.arange(4000, dtype=np.int32) % 10,
         }  # fmt: skip
         for name, text in KERNELS.items():
-            assert counted(parse_kernel(text), values).whole == (name not in MOVED or (m == 4 and name == MOVED[0])), name
+            followed = name not in MOVED or (m == 4 and name == MOVED[0])
+            assert counted(parse_kernel(text), values).whole == followed, name
 
 
 def test_what_depends_on_floats_or_ends_when_data_say_so_counts_nothing() -> None:

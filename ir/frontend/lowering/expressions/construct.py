@@ -7,6 +7,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.builtins import lookup
 from ktc.ir.frontend.dialects.dialect import OPENCL
 from ktc.ir.frontend.dialects.opencl_lowering import vector_literal
 from ktc.ir.frontend.lowering.calls.calls import Calls
@@ -26,7 +27,8 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
     Value,
     moved,
 )
-from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast, NamedType
+from ktc.ir.frontend.syntax.program import name_parts
 from ktc.ir.nodes import Const, VecMake, i32
 from ktc.ir.types import BOOL, I64, U32, U64, VOID, Scalar, Type, Vec
 
@@ -101,7 +103,27 @@ class Construction(Calls):
         x = self.rvalue(v, node, to)
         return RVal(x.expr) if x.type == to else self.convert(x, to, style, node)
 
+    def _function_called(self, node: Construct) -> c_ast.FuncCall | None:
+        """``f(x)`` as a call, where the parser took ``f`` for a class of another namespace, whose name alone does not
+        mean it here, and there is a function of the name."""
+        written = node.to_type
+        while isinstance(written, c_ast.Typename | c_ast.TypeDecl):
+            written = written.type
+        if not isinstance(written, NamedType) or node.brace:
+            return None
+        qualifier, name, args = name_parts(written.name)
+        if qualifier or args is not None or written.name.absolute:
+            return None
+        types = self.program.types_named(name)
+        if not types or self.scope.find(name) is not None or any(map(self._is_visible, types)):
+            return None
+        seen = lookup(name) or any(map(self._is_visible, self.program.functions.get(name, ())))
+        named = c_ast.ID(name, coord=node.coord)
+        return c_ast.FuncCall(named, c_ast.ExprList(list(node.args)), coord=node.coord) if seen else None
+
     def _construct(self, node: Construct) -> Value:
+        if (called := self._function_called(node)) is not None:
+            return self.call(called)
         t = self.resolve(node.to_type)
         made = self.initial_value(t, self.unpacked(node.args), node.brace, node)
         if isinstance(made, RecordVal):

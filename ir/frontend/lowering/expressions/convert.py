@@ -7,8 +7,9 @@ from typing import Any
 from ktc.ir.fold import common_type, fold_node, is_const
 from ktc.ir.frontend.dialects.dialect import OPENCL
 from ktc.ir.frontend.meaning.constants import const_as, of_bits
-from ktc.ir.frontend.meaning.cxx_types import show
+from ktc.ir.frontend.meaning.cxx_types import CArray, show
 from ktc.ir.frontend.meaning.enums import Enumerations
+from ktc.ir.frontend.meaning.name_meanings import OpaqueVal
 from ktc.ir.frontend.meaning.values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RVal
 from ktc.ir.nodes import (
     COMPARISONS,
@@ -74,6 +75,8 @@ class Converter(Enumerations):
         """A loaded value as a condition: a number is not zero, a pointer is not ``nullptr``."""
         if isinstance(v, PtrVal | PtrToPlace | ChoicePtr | NullVal):
             return self.unary("!", RVal(self.is_null(v, node)), node).expr
+        if isinstance(v, OpaqueVal) and isinstance(v.type, CArray):
+            return Const(True, BOOL)  # a string, as in assert(n > 0 && "there are none")
         return self.truth(self.rvalue(v, node), node)
 
     def truth(self, v: RVal, node: Any = None) -> Expr:

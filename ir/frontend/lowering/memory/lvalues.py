@@ -28,6 +28,7 @@ from ktc.ir.frontend.meaning.values import (
     RVal,
     SubVec,
     SwizzlePlace,
+    UnboundRef,
     Value,
     VarPlace,
     ViewPlace,
@@ -146,7 +147,10 @@ class Places(Pointers):
             if place.whole is not None or v.whole is not None:  # the part of a derived object that is this class's
                 names = [f for f, _, _, _ in self.fields_of(place.type, node) if f in place.fields]
             for name in names:
-                self.assign_field(place, name, self.load(v.fields[name], node), node)
+                if isinstance(place.fields[name], UnboundRef):  # a member that begins as ``v``: nothing else has one
+                    place.fields[name] = v.fields[name]
+                else:
+                    self.assign_field(place, name, self.load(v.fields[name], node), node)
             return
         if isinstance(place, PtrSlot):
             self.store_slot(place, v, node)

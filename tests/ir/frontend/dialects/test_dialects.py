@@ -176,6 +176,9 @@ def test_the_language_is_told_by_name_then_by_text() -> None:
     assert dialect_of("k.cl", CUDA).name == "opencl"
     assert dialect_of("k.cu", CUDA).name == "cuda"
     assert dialect_of("k.cu", HIP).name == dialect_of("k.cpp", HIP).name == "hip"
+    both = "#ifdef USE_ROCM\n#include <hip/hip_fp16.h>\n#else\n#include <cuda_fp16.h>\n#endif\n"
+    assert dialect_of("k.cu", both).name == dialect_of("k.cuh", both).name == "cuda"
+    assert dialect_of("k.h", "#ifndef K_H\n#define K_H\n#include <hip/hip_runtime.h>\n#endif\n").name == "hip"
     assert dialect_of("<text>", OPENCL).name == "opencl"
     with pytest.raises(KtcError, match="no dialect 'metal'"):
         load(OPENCL, dialect="metal")

@@ -208,3 +208,17 @@ def test_how_numbers_are_rounded_is_a_type_of_the_standard_library() -> None:
     __global__ void k(int* o) { o[0] = half_like::style == std::round_to_nearest ? std::denorm_present : 7; }
     void go(int* o) { k<<<1, 1>>>(o); }""")
     assert run(k, {"o": np.zeros(1, np.int32)}).outputs["o"].tolist() == [1]
+
+
+def test_what_pointers_are_as_iterators(execute) -> None:
+    text = """
+template <typename I> __device__ typename std::iterator_traits<I>::value_type twice(I at) {
+  typename std::iterator_traits<I>::value_type x = *at;
+  return x + x;
+}
+__global__ void k(float* o) {
+  const float* p = o + 1;
+  o[0] = twice(p) + sizeof(std::iterator_traits<double*>::reference);
+}
+"""
+    assert execute(text, {"o": np.array([0, 3], np.float32)})["o"][0] == 14

@@ -111,3 +111,15 @@ __global__ void k(int* o) {
   gpuAtomicMin(&o[2], 1);
 }"""
     assert execute(text, {"o": np.zeros(3, np.int32)})["o"].tolist() == [4, 5, 1]
+
+
+def test_device_side_assertions_take_two_parameters(execute) -> None:
+    """... which CUDA_KERNEL_ASSERT2 reports to where they are switched on: here it is an assertion as any other."""
+    text = """
+#include <c10/cuda/CUDADeviceAssertion.h>
+__device__ void check(int n, TORCH_DSA_KERNEL_ARGS) { CUDA_KERNEL_ASSERT2(n > 0 && "none"); }
+__global__ void k(int* o, int n, TORCH_DSA_KERNEL_ARGS) { check(n, TORCH_DSA_KERNEL_ARGS_PASS); o[0] = n; }
+void host(int* o, int n) { TORCH_DSA_KERNEL_LAUNCH(k, 1, 1, 0, 0, o, n); }
+"""
+    given = {"o": np.zeros(1, np.int32), "n": 3, "assertions_data": np.zeros(1, np.uint8), "assertion_caller_id": 0}
+    assert execute(text, given)["o"].tolist() == [3]

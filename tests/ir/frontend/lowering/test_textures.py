@@ -125,3 +125,21 @@ def test_clocks_are_read_where_they_stand_and_have_no_meaning_here():
     with pytest.raises(KtcError) as error:
         run(k, {"out": np.zeros(2, np.float32)})
     assert error.value.code == "E-INTERP-UNSUPPORTED" and error.value.loc.line == 3
+
+
+def test_texture_references_as_parameters_of_host_code_do_not_hide_the_template() -> None:
+    text = """
+namespace p {
+class Binder {
+ public:
+  template <class T, enum cudaTextureReadMode mode> Binder(const T& a, const struct texture<T, 2, mode>& t) : ref(&t) {}
+ private:
+  const struct textureReference* ref;
+};
+namespace device {
+texture<unsigned short, 2, cudaReadModeElementType> depth;
+__global__ void k(int* o) { o[threadIdx.x] = tex2D(depth, threadIdx.x, 3); }
+}
+}
+"""
+    assert [p.sym.name for p in load(text).params] == ["o", "depth"]

@@ -269,3 +269,66 @@ def test_friends_stand_behind_qualifiers_too_and_everything_can_be_swapped(execu
         o[2] = a.x[1]; int x[2] = {5, 6}, *p = x, *q = x + 1; std::swap(p, q); o[3] = *p; std::swap(x[0], x[1]);
         o[4] = x[0]; }"""
     assert execute(text, {"o": np.zeros(5, np.int32)})["o"].tolist() == [4, 1, 4, 6, 6]
+
+
+def test_members_that_are_objects_with_references(execute) -> None:
+    text = """
+struct Tree { const float* at; int n; };
+struct Walk {
+  int i; const Tree& tree;
+  __device__ Walk(const Tree& t) : tree(t) { i = 1; }
+  __device__ float get() const { return tree.at[i]; }
+};
+struct Search {
+  const Tree& tree; int by; Walk walk;
+  __device__ Search(const Tree& t, int k) : tree(t), by(k), walk(t) {}
+  __device__ float run() { walk.i += by; return walk.get() + tree.n; }
+};
+__global__ void k(const Tree tree, float* o) { Search s(tree, 2); o[0] = s.run(); }
+void h(const float* at, float* o) { Tree t; t.at = at; t.n = 10; k<<<1, 1>>>(t, o); }
+"""
+    given = {"tree_at": np.arange(8, dtype=np.float32), "tree_n": 10, "o": np.zeros(1, np.float32)}
+    assert execute(text, given)["o"].tolist() == [13]
+
+
+def test_a_virtual_destructor_is_a_pointer_before_the_members(execute) -> None:
+    text = """
+template <typename T, int N> class Helper {
+ public:
+  Helper() = default;
+  virtual ~Helper() = default;
+  __device__ T at(T i) const { return stride_[0] * i + stride_[1]; }
+ protected:
+  T stride_[N];
+};
+struct Plain { char c; };
+template <typename T, int N> class More : public Helper<T, N> { T more; };
+class Late : public Plain { public: virtual ~Late() {} short s; };
+__global__ void k(const Helper<int, 2> h, int* o) {
+  o[0] = h.at(3); o[1] = sizeof(Helper<char, 3>); o[2] = sizeof(More<int, 1>); o[3] = sizeof(Late);
+  o[4] = sizeof(More<char, 2>);
+}
+void host(Helper<int, 2> h, int* o) { k<<<1, 1>>>(h, o); }
+"""
+    given = {"h_stride__0": 10, "h_stride__1": 4, "o": np.zeros(5, np.int32)}
+    assert execute(text, given)["o"].tolist() == [34, 16, 16, 16, 16]
+
+
+def test_a_base_with_virtual_functions_is_the_first(refuses) -> None:
+    text = """
+struct Plain { int x; }; struct Dynamic { virtual ~Dynamic() {} int y; };
+struct Both : Plain, Dynamic { int z; };
+__global__ void k(Both b, int* o) { o[0] = b.z; }
+"""
+    refuses(text, "E-UNSUPPORTED-VIRTUAL")
+
+
+def test_strings_are_true(execute) -> None:
+    text = """
+#define CHECK_ALL(...) check(__VA_ARGS__)
+__device__ int check(bool holds) { return holds; }
+__global__ void k(int* o, int n) {
+  o[0] = CHECK_ALL(n > 0 && "there are none"); o[1] = CHECK_ALL(n > 5 && "few"); o[2] = "" ? 3 : 4;
+}
+"""
+    assert execute(text, {"o": np.zeros(3, np.int32), "n": 3})["o"].tolist() == [1, 0, 3]

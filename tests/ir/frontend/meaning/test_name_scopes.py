@@ -88,3 +88,21 @@ __global__ void k(int* o) {
     assert numbers(execute, text, 3) == [8844, 8, 1]
     own = "typedef short int32;\n__global__ void k(int* o) { o[0] = sizeof(int32); }"
     assert numbers(execute, own, 1) == [2]
+
+
+def test_a_class_of_another_namespace_does_not_hide_a_function(execute) -> None:
+    """... which functors of libraries are called as; where it is visible it does."""
+    text = """
+namespace lib {
+namespace ops {
+struct sqrt { __device__ static float of(float x) { return -x; } };
+struct twice { int x; __device__ twice(int v) : x(4 * v) {} __device__ operator int() const { return x; } };
+struct __align__(8) abs { int x; __device__ abs(int v) : x(v) {} };
+__device__ int inside(int v) { return twice(v); }
+}
+__device__ int twice(int v) { return 2 * v; }
+__global__ void k(int* o) {
+  o[0] = sqrt(16.f); o[1] = twice(3); o[2] = ops::inside(3); o[3] = ops::sqrt::of(1); o[4] = abs(-5);
+}
+}"""
+    assert numbers(execute, text, 5) == [4, 6, 12, -1, 5]

@@ -80,3 +80,51 @@ def test_a_type_of_the_class_makes_objects_in_members_defined_outside(execute):
     __global__ void k(int* o) { matrix<5> m(o[1]); o[0] = m.first.a * 100 + m.last(); }
     void h(int* o) { k<<<1, 1>>>(o); }"""
     assert execute(text, {"o": np.int32([0, 7])})["o"].tolist() == [711, 7]
+
+
+def test_constructors_that_copy_and_that_move_are_told_apart(execute):
+    text = """
+template <typename U> struct plain { typedef U* pointer; };
+template <typename T, int N, template <typename U> class Traits> class View {
+ public:
+  __device__ View(View<T, N, Traits>& v);
+  __device__ View(View<T, N, Traits>&& v);
+  __device__ View(typename Traits<T>::pointer p);
+  typename Traits<T>::pointer at; int how;
+};
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(View<T, N, Traits>& v) : at(v.at), how(1) {}
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(View<T, N, Traits>&& v) : at(v.at + 1), how(2) {}
+template <typename T, int N, template <typename U> class Traits>
+__device__ View<T, N, Traits>::View(typename Traits<T>::pointer p) : at(p), how(0) {}
+__global__ void k(float* o) {
+  View<float, 2, plain> a(o); View<float, 2, plain> b(a); View<float, 2, plain> c(std::move(a));
+  b.at[0] = b.how; c.at[0] = c.how;
+}
+void h(float* o) { k<<<1, 1>>>(o); }
+"""
+    assert execute(text, {"o": np.zeros(2, np.float32)})["o"].tolist() == [1, 2]
+
+
+def test_conversions_are_told_apart_by_what_they_convert_to(execute):
+    text = """
+template <class T> struct Row {
+  T* p; int n;
+  __device__ operator T*();
+  __device__ operator const T*() const;
+  __device__ operator int() const;
+  __device__ operator double() const;
+};
+template <class T> __device__ Row<T>::operator T*() { return p; }
+template <class U> __device__ Row<U>::operator const U*() const { return p + 1; }
+template <class T> __device__ Row<T>::operator int() const { return n; }
+template <class T> __device__ Row<T>::operator double() const { return n + 0.5; }
+__global__ void k(float* o) {
+  Row<float> a; a.p = o; a.n = 5;
+  float* p = a; const Row<float> b = a; const float* q = b; int n = b; double d = b;
+  p[1] = 7; o[0] = q[0]; o[2] = n; o[3] = d;
+}
+void h(float* o) { k<<<1, 1>>>(o); }
+"""
+    assert execute(text, {"o": np.zeros(4, np.float32)})["o"].tolist() == [7, 7, 5, 5.5]

@@ -109,3 +109,16 @@ __global__ void k(float* y) {
 def test_a_class_in_a_function_template_is_another_one_in_each_instance(execute) -> None:
     got = execute(LOCAL, {"y": np.full(6, -1, np.float32)})
     assert got["y"].tolist() == [1, 7, 3 + 8, 6 + 16, 3 + 16, 0]
+
+
+def test_members_of_local_classes_are_sized_by_local_constants() -> None:
+    text = """
+template <int A, int B> __device__ int size() {
+  const int both = A * B;
+  union Room { char bytes[both]; int words[both / 4]; };
+  { const int both = 1; (void)both; }
+  return sizeof(Room);
+}
+__global__ void k(int *out) { out[0] = size<4, 3>(); out[1] = size<8, 8>(); }
+"""
+    assert stored(text) == [12, 64]

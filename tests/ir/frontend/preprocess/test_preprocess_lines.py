@@ -150,7 +150,8 @@ def test_deep_macros_that_multiply_stop_early(soon: Callable[..., None]) -> None
     def run() -> None:
         with deep_recursion("k.cu"), pytest.raises(KtcError) as e:
             preprocess(text + "__global__ void k(int *p) { p[0] = M0; }\n", "k.cu")
-        assert e.value.message == "macro expansion grows without limit"
+        assert e.value.message == "macro expansion grows without limit in 'M3000'"
+        assert e.value.loc is not None and e.value.loc.line == 3002
 
     soon(run, 2)
 

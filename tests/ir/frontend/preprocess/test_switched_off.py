@@ -45,7 +45,7 @@ def test_the_macro_that_is_missing_is_said(begin: str, end: str, macro: str) -> 
     [
         ("#if VERSION > 3", "#endif"),  # not a matter of one macro
         ("#ifndef __CUDACC__", "#endif"),  # it would have to be undefined
-        ("#ifdef ONE\n#ifdef TWO", "#endif\n#endif"),
+        ("#ifdef A\n#ifdef B\n#ifdef C\n#ifdef D", "#endif\n" * 4),  # of so many some may be for other machines
     ],
 )
 def test_other_conditions_are_left_alone(begin: str, end: str) -> None:
@@ -60,6 +60,15 @@ def test_so_it_is_of_instances_that_nobody_asked_for(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(text + "void go(float* y) { k<1><<<1, 1>>>(y); k<2><<<1, 1>>>(y); }\n")
     why = why_no_instance(str(tmp_path / "k.cu"))
     assert why is not None and "-D WITH_NARROW" in why.hint
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [("#ifdef ONE\n#ifdef TWO", "#endif\n#endif"), ("#if defined(ONE) && defined(TWO)", "#endif")]
+)
+def test_several_conditions_are_told_together(begin: str, end: str) -> None:
+    with pytest.raises(KtcError) as refused:
+        load(NARROW % (begin, end), name="k.cu")
+    assert refused.value.hint.endswith("where ONE and TWO are defined: give -D ONE -D TWO")
 
 
 def test_a_macro_may_be_switched_off_too() -> None:
