@@ -2,14 +2,15 @@
 
 A step that finds a fact on the kernel builds on it without a word; where it finds none, it asks the launcher for a
 test, or refuses. So a script is applied again to an original that knows less: if the text is the same, what that kernel
-asks of its launcher is all that the text needs.
+asks of its launcher is all that the text needs. That sizes are at least 1, which drafts say of all of them, is verified
+nowhere below that: it is taken away where somebody says that the two kernels are alike there as well.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ktc.backends.base import Emitted
@@ -23,6 +24,9 @@ from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import Memo, apply_script
 
 from .printing import printed
+
+Alike = Callable[[Kernel, Kernel], bool]
+"""Whether a rewrite does what its original does where there is none of something, as far as their facts allow that."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,9 @@ class Resting:
         return tuple(dict.fromkeys([*(f.text for f in self.facts), *asked]))
 
 
-def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str, seconds: float = math.inf) -> Resting:
+def least_assuming(
+    original: Kernel, script: str, emitted: Emitted, target: str, alike: Alike, seconds: float = math.inf
+) -> Resting:
     """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
 
     Facts are taken away all at once, then those of a kind, then one after the other, and stay away where nothing of the
@@ -58,7 +64,7 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str,
     open_ = [doubtful]
     while open_ and time.monotonic() < until:
         fewer = open_.pop(0)
-        again = _again(original, frozenset((f.sym, f.kind) for f in (*spared, *fewer)), script, target, values)
+        again = _again(original, (*spared, *fewer), script, target, values, alike)
         if again is not None and again.text == emitted.text:
             found = again
             spared += fewer
@@ -83,15 +89,22 @@ def _knowing_less(original: Kernel, gone: frozenset[tuple[Sym, str]]) -> tuple[K
 
 
 def _again(
-    original: Kernel, gone: frozenset[tuple[Sym, str]], script: str, target: str, values: Mapping[str, int]
+    original: Kernel, gone: Iterable[Fact], script: str, target: str, values: Mapping[str, int], alike: Alike
 ) -> Emitted | None:
-    """What ``script`` makes of ``original`` without the facts ``gone``, printed; None if a step refuses or the target
-    cannot express it."""
-    kernel, memo = _knowing_less(original, gone)
+    """What ``script`` makes of ``original`` without the facts ``gone``, printed; None if a step refuses, the target
+    cannot express it, or it is another program where sizes are 0 that may be so now."""
+    kernel, memo = _knowing_less(original, frozenset((f.sym, f.kind) for f in gone))
     try:
         applied = apply_script(kernel, parse_script(script), memo)
         if applied.refused is not None:
             return None
-        return printed(bind(applied.kernel, values), target)
+        bound = bind(applied.kernel, values)
+        made = printed(bound, target)
     except KtcError:
         return None
+    return made if not any(map(_is_of_some, gone)) or alike(kernel, bound) else None
+
+
+def _is_of_some(fact: Fact) -> bool:
+    """Whether it rules 0 out."""
+    return fact.kind == "range" and (fact.param.range[0] or 0) > 0

@@ -164,7 +164,7 @@ def test_what_a_kernel_rests_on_is_what_its_text_would_lack(folder: Path) -> Non
 
 def test_without_time_to_look_a_kernel_rests_on_all_that_was_guessed(folder: Path) -> None:
     program = ktc.load(str(folder)).apply(VECTORS).ok
-    given = program.original, program.script, program.lower("cuda"), "cuda"
+    given = program.original, program.script, program.lower("cuda"), "cuda", lambda *_: True
     hurried, found = least_assuming(*given, seconds=0.0), least_assuming(*given)
     assert found.least and not hurried.least
     assert hurried.facts == unvouched(program.original) and set(found.facts) < set(hurried.facts)
