@@ -126,7 +126,7 @@ def _in_order(kernel: Kernel, tests: list[Expr]) -> Iterator[Expr]:
 
 def _divisors(e: Expr) -> list[Expr]:
     """What ``e`` divides integers by, constants aside."""
-    quotients = (x for x in walk_expr(e) if isinstance(x, Binary) and x.op in "/%" and x.type.is_int)
+    quotients = (x for x in walk_expr(e) if isinstance(x, Binary) and x.op in "/%" and scalar_of(x.type).is_int)
     cut = (x.args[1] for x in walk_expr(e) if isinstance(x, Call) and x.fn == "cdiv")
     return [d for d in (*(x.b for x in quotients), *cut) if not isinstance(d, Const)]
 

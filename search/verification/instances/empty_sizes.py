@@ -20,6 +20,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call
+from ktc.ir.types import scalar_of
 from ktc.ir.walk import all_exprs
 from ktc.ir.workload.scenario_facts import is_launched
 from ktc.search.verification.floats.accuracy import is_float
@@ -83,7 +84,8 @@ def _are_numbers(x: np.ndarray, kernel: Kernel) -> bool:
 def _divides(kernel: Kernel) -> bool:
     """Whether ``kernel`` has a quotient of floats, or a function that is infinite somewhere."""
     return any(
-        (isinstance(e, Binary) and e.op == "/" and not e.type.is_int) or (isinstance(e, Call) and e.fn in DIVIDING)
+        (isinstance(e, Binary) and e.op == "/" and not scalar_of(e.type).is_int)
+        or (isinstance(e, Call) and e.fn in DIVIDING)
         for e in all_exprs(kernel.body)
     )
 
