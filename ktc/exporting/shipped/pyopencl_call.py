@@ -34,8 +34,8 @@ class Kernels(ArrayKernels):
         return isinstance(x, cl.array.Array)
 
     def span(self, x: Any) -> tuple[int, int]:
-        """Within one buffer places count; buffers are far from each other. OpenCL aligns them. Nothing has no buffer."""
-        if x.base_data is None:
+        """Within one buffer places count; buffers are far from each other. OpenCL aligns them."""
+        if x.base_data is None:  # there is no buffer of nothing
             return 0, 0
         whole = x.base_data.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) or x.base_data
         offset = x.base_data.get_info(cl.mem_info.OFFSET) + x.offset
