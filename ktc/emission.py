@@ -88,7 +88,7 @@ def _scenarios(names: list[str], several: int) -> str:
 
 def resting(program: Program, target: str, values: Mapping[str, int]) -> Resting:
     """``program`` printed for ``target``, and what of a draft its text rests on."""
-    from ktc.search.verification.empty_calls import alike_without_any
+    from ktc.search.verification.fewer_promises import alike_with_less
 
     from .driver.reliance import Resting, least_assuming
 
@@ -97,7 +97,7 @@ def resting(program: Program, target: str, values: Mapping[str, int]) -> Resting
         return Resting(e, ())
 
     def alike(original: Kernel, candidate: Kernel) -> bool:
-        return work is not None and alike_without_any(original, candidate, work, program.variant)
+        return work is not None and alike_with_less(original, candidate, work, program.variant)
 
     return least_assuming(program.original, program.script, e, target, alike)
 

@@ -83,6 +83,7 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
             facts.append(fact)
     launch = kernel.launch
     grid, block = tuple(map(bound, launch.grid)), tuple(map(bound, launched_block(kernel)))
+    grid = _in_types(kernel, grid) if kernel.trace else grid
     room = bound(wide(shared_bytes(kernel))) if kernel.trace else None
     if isinstance(room, Const) and room.value <= everywhere:
         room = None
@@ -99,10 +100,38 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
 
 
 def _unsure(kernel: Kernel, extents: Iterable[Expr]) -> tuple[Expr, ...]:
-    """Those of ``extents`` that are not known to be at least one."""
+    """What must be at least one for those of ``extents`` to be so that are not known to be."""
     facts = facts_of(kernel, REWRITES)
     found = (e for e in dict.fromkeys(extents) if not isinstance(e, Const) or e.value < 1)
-    return tuple(e for e in found if (low := facts.interval(wide(e)).low) is None or low < 1)
+    open_ = (e for e in found if (low := facts.interval(wide(e)).low) is None or low < 1)
+    return tuple(dict.fromkeys(_shared_out(e) for e in open_))
+
+
+def _shared_out(e: Expr) -> Expr:
+    """What a quotient that is rounded up is one of, which is positive where that is, and leaves no type; of others
+    themselves, in 64 bits where they are sums or products."""
+    if isinstance(e, Call) and e.fn == "cdiv" and isinstance(e.args[1], Const) and e.args[1].value > 0:
+        return e.args[0]
+    if isinstance(e, Binary) and e.op == "/" and isinstance(e.b, Const) and e.b.value > 0:
+        up = e.a
+        if isinstance(up, Binary) and up.op == "+" and isinstance(up.b, Const) and up.b.value == e.b.value - 1:
+            return up.a
+    return e if isinstance(e, Var) else simplify(wide(e))
+
+
+def _in_types(kernel: Kernel, extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """``extents`` that passes made, in 64 bits where 32 may not hold what they are made of."""
+    facts = facts_of(kernel, REWRITES)
+
+    def holds(e: Expr) -> bool:
+        if isinstance(e, Call) and e.fn == "cdiv":  # it is printed as a sum, divided
+            e = binary("+", *e.args)
+        if not isinstance(e, Binary) or e.op not in "+-*" or not isinstance(e.type, Scalar):
+            return True
+        high, (_, most) = facts.interval(wide(e)).high, e.type.extremes
+        return high is not None and high - 1 <= most
+
+    return tuple(e if all(map(holds, walk_expr(e))) else simplify(wide(e)) for e in extents)
 
 
 def one_or_more(kernel: Kernel, elements: Expr) -> Expr:

@@ -2,8 +2,8 @@
 
 A step that finds a fact on the kernel builds on it without a word; where it finds none, it asks the launcher for a
 test, or refuses. So a script is applied again to an original that knows less: if the text is the same, what that kernel
-asks of its launcher is all that the text needs. That sizes are at least 1, which drafts say of all of them, is verified
-nowhere below that: it is taken away where somebody says that the two kernels are alike there as well.
+asks of its launcher is all that the text needs. What lies outside of a range is verified nowhere: ranges are taken away
+where somebody says that the two kernels are alike there as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktc.passes.core.pipeline import Memo, apply_script
 from .printing import printed
 
 Alike = Callable[[Kernel, Kernel], bool]
-"""Whether a rewrite does what its original does where there is none of something, as far as their facts allow that."""
+"""Whether a rewrite does what its original does for all sizes that the facts of the two allow."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _again(
     original: Kernel, gone: Iterable[Fact], script: str, target: str, values: Mapping[str, int], alike: Alike
 ) -> Emitted | None:
     """What ``script`` makes of ``original`` without the facts ``gone``, printed; None if a step refuses, the target
-    cannot express it, or it is another program where sizes are 0 that may be so now."""
+    cannot express it, or it is another program for sizes that a range of them ruled out."""
     kernel, memo = _knowing_less(original, frozenset((f.sym, f.kind) for f in gone))
     try:
         applied = apply_script(kernel, parse_script(script), memo)
@@ -102,9 +102,4 @@ def _again(
         made = printed(bound, target)
     except KtcError:
         return None
-    return made if not any(map(_is_of_some, gone)) or alike(kernel, bound) else None
-
-
-def _is_of_some(fact: Fact) -> bool:
-    """Whether it rules 0 out."""
-    return fact.kind == "range" and (fact.param.range[0] or 0) > 0
+    return made if all(f.kind != "range" for f in gone) or alike(kernel, bound) else None

@@ -15,7 +15,7 @@ from ktc.ir.types import Ptr
 from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.recipes import OpenedRecipe
-from ktc.search.verification.empty_calls import alike_without_any
+from ktc.search.verification.fewer_promises import alike_with_less
 
 from .artefact import Artefact, Code, Instance, Parameter, Point
 from .code_of import code_of, original_text, variant_text
@@ -202,7 +202,7 @@ class _Codes:
         try:
             rewritten = self.program.apply(script).ok.bind(**values)
             script = said = rewritten.script  # without comments
-            alike = partial(alike_without_any, workload=self.work, variant=self.program.variant)
+            alike = partial(alike_with_less, workload=self.work, variant=self.program.variant)
             own = rewritten.kernel.knob_values
             text = variant_text(self.kernel, rewritten.kernel, script, own, self.target, alike)
             what = f"tuned{len(self.variants)}"
