@@ -82,8 +82,9 @@ def _only_reached(body: Body) -> Body:
     """With what stands under conditions that are literals in their place, or gone: texts say no ``if (true)``."""
 
     def on(s: Stmt) -> Stmt | Body:
-        known = isinstance(s, If) and isinstance(s.cond, Const)
-        return (s.then if s.cond.value else s.orelse) if known else s
+        if not isinstance(s, If) or not isinstance(s.cond, Const):
+            return s
+        return s.then if s.cond.value else s.orelse
 
     return map_body(body, on)
 
