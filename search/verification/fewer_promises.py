@@ -1,8 +1,8 @@
 """Calls that nothing rules out any more once what a draft guessed of the sizes is taken away from two kernels.
 
-A draft's ranges begin at 1 because its sizes do, and end where its indices still fit, and not because a caller promised
-anything. A launcher that is to leave their tests out runs its kernel for sizes of 0, too, and for all that the types
-hold; the ladder was kept away from both.
+A draft's ranges begin at 1 because its sizes do, and end where its indices still fit, and its divisors are those of its
+sizes; no caller promised anything. A launcher that is to leave their tests out runs its kernel for sizes of 0, too, for
+those between the multiples, and for all that the types hold; the ladder was kept away from all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.normalise.whole_quotients import in_integers
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.empty_sizes import without_any
-from ktc.search.verification.instances.instances import Instance
+from ktc.search.verification.instances.instances import Instance, instances
 from ktc.search.verification.instances.optional_pointers import with_optional_pointers
 from ktc.search.verification.integers.intervals import Interval
 from ktc.search.verification.integers.ranges import Wrap, wraps
@@ -29,13 +29,16 @@ from .oracle import oracle_for
 BELOW = (28, 24, 20, 16, 12, 8, 0)
 """How far below the largest number of their type sizes are tried, as powers of two: as far as tiles and strides go."""
 
+USUAL = 6
+"""Instances of usual sizes, multiples of nothing, that the two are compared on."""
+
 PRODUCTS = (1 << 15, 46_340, 1 << 20)
 """Sizes beside them: where the product of two still is, or is just not, an integer of 32 bits."""
 
 
 def alike_with_less(original: Kernel, candidate: Kernel, workload: Workload, variant: str | None = None) -> bool:
     """Whether ``candidate`` does what ``original`` does for all sizes that the two allow, as far as that can be told:
-    where a size is 0, and where one is so large that indices may leave their types."""
+    at some that either takes, where a size is 0, and where one is so large that indices may leave their types."""
     try:
         candidate = in_integers(materialise(candidate))
         same = in_step(in_integers(original), candidate)
@@ -44,7 +47,8 @@ def alike_with_less(original: Kernel, candidate: Kernel, workload: Workload, var
         workload = with_optional_pointers(workload, same, variant, 0)
         oracle = oracle_for(same, workload, variant, 0)
         job = Job(oracle.original, candidate, oracle, [], workload)
-        return all(_alike(job, instance) for instance in without_any(job))
+        usual = instances(job.original, candidate, workload, count=USUAL)
+        return all(_alike(job, instance) for instance in (*usual, *without_any(job)))
     except KtcError:
         return False
 

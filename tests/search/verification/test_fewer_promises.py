@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ktc
 from ktc import emission
+from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel
 from ktc.passes.lowering import materialise
+from ktc.search.verification.fewer_promises import alike_with_less
 from ktc.search.verification.integers.ranges import wraps
 from ktc.search.verification.integers.statement_context import stays_in_type
 
@@ -113,3 +116,16 @@ def test_the_launch_of_a_rewrite_is_computed_in_64_bits_where_32_may_not_do(tmp_
     assert "dim3 grid(((long long)n + 1023) / 1024)" in text
     promised = emission.emit(program(tmp_path, "").apply(wide).ok, "cuda", "launcher", {}).text
     assert "dim3 grid((n + 1023) / 1024)" in promised
+
+
+@pytest.mark.parametrize(
+    ("guard", "alike"),
+    [("i < n", True), ("i < n / 4 * 4", False), ("i < max(n, 1)", False), ("i < n && n < 1 << 30", True)],
+)
+def test_sizes_that_the_ladder_was_kept_away_from(tmp_path: Path, guard: str, alike: bool) -> None:
+    """The second is right for multiples of 4, the third for sizes from 1 on."""
+    given = program(tmp_path)
+    other = load(TWICE.replace("if (i < n)", f"if ({guard})"), name="other.cu")
+    original = given.kernel.with_(params=tuple(replace(p, range=(None, None), origins=()) for p in given.kernel.params))
+    assert given.workload is not None
+    assert alike_with_less(original, other, given.workload) == alike
