@@ -68,7 +68,8 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
                 beaten += 1
             continue
         rest.remove(f)
-        verdict = run.gate_final(f.candidate, f.knobs) if not run.is_withdrawn(f.candidate) else ""
+        seconds = run.patience(scenario, LAST_RESORT)
+        verdict = run.gate_final(f.candidate, f.knobs, seconds) if not run.is_withdrawn(f.candidate) else ""
         if verdict and f not in faster and _is_long(run, met) and not _may_win(run, f, scenario, met):
             beaten += 1
         elif verdict and (found := compare(run, f, scenario)) is not None:
@@ -224,7 +225,7 @@ def held_out(
     """
     out = []
     for s in scenarios:
-        left = run.seconds_left + run.time_limit  # verdicts and duels took some of it
+        left = _left_for_others(run)
         if left <= 0:
             run.notes.append(f"{s.name} is not compared: the time limit was over twice (--time-limit)")
             continue
@@ -267,12 +268,17 @@ def _next_best(run: Run, best: Finalist, verdict: str, t: Scenario, s: Scenario)
     if run.lab.feasible(best.candidate, best.knobs, s):
         return best, verdict
     near = fitted(run, best, s)
-    if near is not None and (found := run.gate_final(near.candidate, near.knobs)):
+    if near is not None and (found := run.gate_final(near.candidate, near.knobs, _left_for_others(run))):
         return near, f"{found}, knobs fitted"
-    for f in run.finalists[t.name][1:]:
-        if run.lab.feasible(f.candidate, f.knobs, s) and (found := run.gate_final(f.candidate, f.knobs)):
+    for f in (f for f in run.finalists[t.name][1:] if run.lab.feasible(f.candidate, f.knobs, s)):
+        if found := run.gate_final(f.candidate, f.knobs, _left_for_others(run)):
             return f, found
     return None, ""
+
+
+def _left_for_others(run: Run) -> float:
+    """Seconds left for scenarios that were held out: the time limit once more, for verdicts and duels took some."""
+    return max(0.0, run.seconds_left + run.time_limit)
 
 
 def fitted(run: Run, best: Finalist, s: Scenario) -> Finalist | None:

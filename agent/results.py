@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ktc.driver.printing import printed
@@ -16,6 +17,7 @@ from ktc.ir.workload import Workload
 from ktc.search.records.recipe import Recipe, ktc_version, sha256
 from ktc.search.records.recipe_sources import gathered
 from ktc.search.target import Emitted
+from ktc.search.verification.fewer_promises import alike_with_less
 
 from .build import Builder, Candidate
 from .planner import Proposal
@@ -40,7 +42,8 @@ def write(report: OptimizeReport, out: Path, builder: Builder, work: Workload) -
     code = emitted.text
     files = {"kernel": _put(out / f"kernel.out.{ext}", code)}
     seconds = max(LEAST_SECONDS, SHARE_OF_RUN * report.seconds)
-    rests = least_assuming(builder.original, report.best_script, emitted, profile, seconds)
+    alike = partial(alike_with_less, workload=work, variant=report.variant or None)
+    rests = least_assuming(builder.original, report.best_script, emitted, profile, alike, seconds)
     guesses = rests.conditions
     if guesses and report.best_script:
         most = "" if rests.least else "no more than this of "

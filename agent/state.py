@@ -316,13 +316,14 @@ class Run:
             return []
         return self.verdicts.on_trial(lambda parent: built_on(c.script, parent.script))
 
-    def may_be_measured(self, c: Candidate) -> bool:
-        """Whether ``c`` ends on every input, as far as its loops show; else the ladder has to accept it first."""
+    def may_be_measured(self, c: Candidate, seconds: float) -> bool:
+        """Whether ``c`` ends on every input, as far as its loops show; else the ladder has to accept it first, within
+        ``seconds``."""
         if not any(isinstance(s, While) for s in walk(c.kernel.body)):
             return True
-        return bool(self.gate_final(c, completed(c.kernel, {})))
+        return bool(self.gate_final(c, completed(c.kernel, {}), seconds))
 
-    def gate_final(self, c: Candidate, knobs: Mapping[str, int], seconds: float = math.inf) -> str:
+    def gate_final(self, c: Candidate, knobs: Mapping[str, int], seconds: float) -> str:
         """The ladder at the very knobs that would win: what to say of it, '' when it does not accept them within
         ``seconds``. What they were built on, and is on trial, is waited for."""
         until = time.monotonic() + seconds
@@ -332,9 +333,9 @@ class Run:
             for each in open_:
                 self.verdicts.wait(each, until - time.monotonic())
             self.hear()
-            if time.monotonic() > until:
+            open_ = [*([case] if case.verdict is None else []), *self._open_parents(c)]
+            if open_ and time.monotonic() > until:
                 return ""
-            open_ = self._open_parents(c)
         if not case.accepted:  # then nothing of its template is tried before that is accepted
             self.verdicts.wait(self.verdicts.begin(c, completed(c.kernel, {})), until - time.monotonic())
             self.hear()

@@ -36,6 +36,10 @@ works on the cores that measure. The original has to be waited for, alone and in
 EVERYWHERE = "numba"
 """The backend that is always there."""
 
+CHECK_S, ORIGINAL_CHECK_S = 30.0, 60.0
+"""Seconds that the check of a configuration may take, and that of the original, however few are left of a run: a launch
+that does not end takes no longer."""
+
 MEASURE_S, DUEL_S = 0.15, 0.8
 """Seconds of timing for a measurement while tuning, and for a duel of the finals."""
 
@@ -114,7 +118,8 @@ class Station:
         if not compiled.ok:
             return _failed(compiled.status, compiled.data)
         self._wait_for(code)
-        wrong = self._differs(code, None, 1, meanwhile)
+        least = CHECK_S if code.text != self._original().text else ORIGINAL_CHECK_S
+        wrong = self._differs(code, None, 1, max(seconds, least), meanwhile)
         if wrong is not None:
             return wrong
         said = self.executor.time(
@@ -151,16 +156,22 @@ class Station:
             self.executor.deadlines = PATIENCE if code.text == self._original().text else CPU_PATIENCE
 
     def _differs(
-        self, code: Emitted, scenario: Scenario | None, count: int, meanwhile: Meanwhile | None = None
+        self,
+        code: Emitted,
+        scenario: Scenario | None,
+        count: int,
+        seconds: float = math.inf,
+        meanwhile: Meanwhile | None = None,
     ) -> Outcome | None:
         """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.
+        ``seconds``: how many it may take.
 
         ``unknown`` (no awkward size satisfies the candidate's guards) is decided on the sizes of the finals.
         """
         sizes = [dict(scenario.sizes)] if scenario is not None else None
         reply = self.executor.verify(
             self._original(), code, str(self.work.path), variant=self.variant, sizes=sizes, count=count, seed=self.seed,
-            meanwhile=meanwhile,
+            within_s=seconds, meanwhile=meanwhile,
         )  # fmt: skip
         if not reply.ok:
             return _failed(reply.status, reply.data)

@@ -66,7 +66,7 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
             continue
         if run.is_late(scenario) or time.monotonic() > until:
             break
-        less = _left_out(run, scenario, won.finalist, place)
+        less = _left_out(run, scenario, won.finalist, place, until)
         if isinstance(less, str):
             measured[step] = StepShare(step, None, less)
             continue
@@ -95,14 +95,14 @@ def without_idle_steps(run: Run, scenario: Scenario, winner: Winner) -> Winner:
 def _accepted(run: Run, f: Finalist, until: float) -> str:
     """How the ladder accepts ``f``, if it says so in time; else ''."""
     in_time = run.is_decided(f, max(0.0, until - time.monotonic()))
-    return run.gate_final(f.candidate, f.knobs) if in_time else ""
+    return run.gate_final(f.candidate, f.knobs, max(0.0, until - time.monotonic())) if in_time else ""
 
 
 def _left_out(
-    run: Run, scenario: Scenario, f: Finalist, place: int
+    run: Run, scenario: Scenario, f: Finalist, place: int, until: float
 ) -> tuple[Finalist, tuple[float, float, float]] | str:
     """``f`` without the step at ``place``, and how much faster than ``f`` that is, with its interval; or why there is
-    no such thing."""
+    no such thing, or none is known ``until`` then."""
     built = _built(run, f, place)
     if isinstance(built, str):
         return built
@@ -110,7 +110,8 @@ def _left_out(
     knobs = {name: v for name, v in f.knobs.items() if name in names}
     if built.key == f.candidate.key and knobs == dict(f.knobs):
         return Finalist(built, knobs, f.seconds), (1.0, 1.0, 1.0)
-    if names - knobs.keys() or not run.lab.feasible(built, knobs, scenario) or not run.may_be_measured(built):
+    left = max(0.0, until - time.monotonic())
+    if names - knobs.keys() or not run.lab.feasible(built, knobs, scenario) or not run.may_be_measured(built, left):
         return "nothing at the same knobs may run without it"
     run.clean_device()
     try:

@@ -13,6 +13,7 @@ from ktc.ir.fact_origins import unvouched, without
 if TYPE_CHECKING:
     from ktc.backends import CompileReport
     from ktc.backends.base import Emitted
+    from ktc.ir.kernel import Kernel
 
     from .api import Program
     from .driver.reliance import Resting
@@ -87,12 +88,18 @@ def _scenarios(names: list[str], several: int) -> str:
 
 def resting(program: Program, target: str, values: Mapping[str, int]) -> Resting:
     """``program`` printed for ``target``, and what of a draft its text rests on."""
+    from ktc.search.verification.fewer_promises import alike_with_less
+
     from .driver.reliance import Resting, least_assuming
 
-    e = program.lower(target, **values)
+    e, work = program.lower(target, **values), program.workload
     if program.original is None:
         return Resting(e, ())
-    return least_assuming(program.original, program.script, e, target)
+
+    def alike(original: Kernel, candidate: Kernel) -> bool:
+        return work is not None and alike_with_less(original, candidate, work, program.variant)
+
+    return least_assuming(program.original, program.script, e, target, alike)
 
 
 def space(program: Program) -> dict[str, Any]:

@@ -356,6 +356,8 @@ def propose(
     fresh: dict[str, Candidate] = {}
     for p, built in _built_ahead(run, scenario, seen):
         run.hear()
+        if run.is_late(scenario):  # also where nothing may be measured before its verdict, and none came
+            break
         if fresh:
             _learn_bound(run, scenario)
             if run.why_stop(scenario):
@@ -378,7 +380,7 @@ def propose(
         elif run.is_withdrawn(built):
             if ("", built.script) not in run.outcomes:  # else it was rejected itself
                 run.settle(built, "withdrawn", "built on what was rejected")
-        elif run.may_be_measured(built):
+        elif run.may_be_measured(built, run.stopping.get(scenario.name, Stopping()).seconds_left):
             c = fresh[built.key] = replace(built, proposal=p)
             spent = _measured(run, scenario, c, 1) if budget > 0 else 0
             if spent == 1 < budget and (knobs := _untried(run, c, scenario)):

@@ -23,8 +23,8 @@ from ktc.ir.sequences import temporaries
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
-from .host_expressions import apart_condition, host_exprs
-from .launch_geometry import Geometry, geometry
+from .host_expressions import apart_condition, host_exprs, nothing
+from .launch_geometry import Geometry, geometry, one_or_more
 from .opencl_launcher import opencl_launcher
 
 __all__ = ["KINDS", "emit_launcher", "python_text"]
@@ -100,6 +100,13 @@ def _dims(extents: Sequence[Expr], x: Exprs) -> str:
     return ", ".join(texts)
 
 
+def _ends_early(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
+    """A statement that leaves the launcher where there is nothing to launch; of a sequence each launch is asked."""
+    x, _ = x_of(emitted.kernel)
+    none = "" if emitted.launches else nothing(geometry(emitted.kernel), lambda e: x.piece(e).at(11))
+    return [f"if ({none}) return {api}Success;  // nothing to launch"] if none else []
+
+
 def _cxx_call(emitted: Emitted, api: str, x_of: Callable, declared: Mapping[str, Param]) -> list[str]:
     """Statements that launch ``emitted``, of a sequence all launches one after the other; ``declared``: the parameters
     of the function around them, by name."""
@@ -151,13 +158,16 @@ def _cxx_calls(emitted: Emitted, api: str, x_of: Callable, declared: Mapping[str
     for p in temporaries(emitted.kernel):
         assert isinstance(p.sym.type, Ptr) and p.scratch is not None
         elem, name = x.d.type_name(p.sym.type.elem), names.of(p.sym)
-        size = f"sizeof({elem}) * {x.piece(p.scratch).at(4)}"
+        size = f"sizeof({elem}) * {x.piece(one_or_more(emitted.kernel, p.scratch)).at(13)}"
         get = f"{api}MallocAsync(reinterpret_cast<void**>(&{name}), {size}, stream)"
         lines += [f"{elem}* {name} = nullptr;", f"{api}Error_t got_{name} = {get};"]
         lines.append(f"if (got_{name} != {api}Success) return got_{name};")
         free.append(f"{api}FreeAsync({name}, stream);")
     for step in emitted.launches:
-        lines += ["{", *("  " + line for line in _cxx_call(step, api, x_of, declared)), "}"]
+        own, _ = x_of(step.kernel)
+        some = " && ".join(f"{own.piece(e).at(11)} > 0" for e in geometry(step.kernel).unsure)
+        lines += [f"if ({some}) {{" if some else "{"]
+        lines += [*("  " + line for line in _cxx_call(step, api, x_of, declared)), "}"]
     return lines + free
 
 
@@ -191,11 +201,13 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     if checks:
         lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
         if original is not None:
-            lines += ["  " + line for line in _cxx_call(original, api, x_of, declared)]
+            call = (*_ends_early(original, api, x_of), *_cxx_call(original, api, x_of, declared))
+            lines += ["  " + line for line in call]
             lines.append(f"  return {api}GetLastError();")
         else:
             lines.append(f"  return {api}ErrorInvalidValue;  // the caller runs the original kernel")
         lines.append("}")
+    lines += _ends_early(emitted, api, x_of)
     lines += [*_cxx_call(emitted, api, x_of, declared), f"return {api}GetLastError();"]
     body = [out for line in lines for out in wrap(line, "  ")]
     includes = ["#include <cstdint>", ""] if g.aligned or g.apart else []

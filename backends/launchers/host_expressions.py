@@ -10,7 +10,7 @@ from ktc.backends.c_family.symbol_names import Names
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Expr, Sym
 
-from .launch_geometry import Apart
+from .launch_geometry import Apart, Geometry
 
 
 def host_exprs(kernel: Kernel, dialect: Dialect, taken: Collection[str] = ()) -> tuple[Exprs, Names]:
@@ -36,4 +36,10 @@ def apart_condition(a: Apart, address: Callable[[Sym], str], number: Callable[[E
     return f"({f' {either} '.join(before)})"
 
 
-__all__ = ["apart_condition", "host_exprs"]
+def nothing(g: Geometry, number: Callable[[Expr], str], either: str = "||") -> str:
+    """That the launch has no block, or a block no thread; '' where that cannot be. ``number`` prints an operand of a
+    comparison."""
+    return f" {either} ".join(f"{number(e)} <= 0" for e in g.unsure)
+
+
+__all__ = ["apart_condition", "host_exprs", "nothing"]

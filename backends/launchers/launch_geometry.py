@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +28,8 @@ class Geometry:
 
     ``apart``: what buffers may not share, as nobody vouches for it (:class:`Apart`), where all of the facts hold.
     ``room``: bytes of shared memory that a block takes, in 64 bits, where passes asked for them and the device must be
-    asked whether it has as much: more than every device has, or a number that the sizes decide.
+    asked whether it has as much: more than every device has, or a number that the sizes decide. ``unsure``: extents
+    that may come to nothing where the facts hold; no API launches a grid without blocks.
     """
 
     grid: tuple[Expr, Expr, Expr]
@@ -38,6 +39,7 @@ class Geometry:
     aligned: tuple[tuple[Param, int], ...]
     room: Expr | None = None
     apart: tuple[Apart, ...] = ()
+    unsure: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,24 +75,89 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
     pairs = unvouched_pairs(kernel)
     counts = dict.fromkeys(e for p in dict.fromkeys(p for pair in pairs for p in pair) for e in p.touches[2:])
     least_zero = [Binary(">=", e, Const(0, I64)) for e in counts]
-    for test in (*launch_tests(kernel), *(launchable(kernel) if kernel.trace else ()), *least_zero):
-        fact = bound(test)
+    tests = [*launch_tests(kernel), *(launchable(kernel) if kernel.trace else ()), *least_zero]
+    for test in _in_order(kernel, list(map(bound, tests))):
+        fact = simplify(test)
         known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
         if known and not isinstance(fact, Const) and fact not in facts:
             facts.append(fact)
     launch = kernel.launch
+    grid, block = tuple(map(bound, launch.grid)), tuple(map(bound, launched_block(kernel)))
+    grid = _in_types(kernel, grid) if kernel.trace else grid
     room = bound(wide(shared_bytes(kernel))) if kernel.trace else None
     if isinstance(room, Const) and room.value <= everywhere:
         room = None
     return Geometry(
-        tuple(map(bound, launch.grid)),  # type: ignore[arg-type]
-        tuple(map(bound, launched_block(kernel))),  # type: ignore[arg-type]
+        grid,  # type: ignore[arg-type]
+        block,  # type: ignore[arg-type]
         bound(launch.dynamic_shared) if launch.dynamic_shared is not None else Const(0, I32),
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
         room,
         tuple(Apart(_bytes(p, bound), _bytes(q, bound)) for p, q in pairs),
+        _unsure(kernel, (*grid, *block)),
     )
+
+
+def _unsure(kernel: Kernel, extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """What must be at least one for those of ``extents`` to be so that are not known to be."""
+    facts = facts_of(kernel, REWRITES)
+    found = (e for e in dict.fromkeys(extents) if not isinstance(e, Const) or e.value < 1)
+    open_ = (e for e in found if (low := facts.interval(wide(e)).low) is None or low < 1)
+    return tuple(dict.fromkeys(_shared_out(e) for e in open_))
+
+
+def _shared_out(e: Expr) -> Expr:
+    """What a quotient that is rounded up is one of, which is positive where that is, and leaves no type; of others
+    themselves, in 64 bits where they are sums or products."""
+    if isinstance(e, Call) and e.fn == "cdiv" and isinstance(e.args[1], Const) and e.args[1].value > 0:
+        return e.args[0]
+    if isinstance(e, Binary) and e.op == "/" and isinstance(e.b, Const) and e.b.value > 0:
+        up = e.a
+        if isinstance(up, Binary) and up.op == "+" and isinstance(up.b, Const) and up.b.value == e.b.value - 1:
+            return up.a
+    return e if isinstance(e, Var) else simplify(wide(e))
+
+
+def _in_types(kernel: Kernel, extents: Iterable[Expr]) -> tuple[Expr, ...]:
+    """``extents`` that passes made, in 64 bits where 32 may not hold what they are made of."""
+    facts = facts_of(kernel, REWRITES)
+
+    def holds(e: Expr) -> bool:
+        if isinstance(e, Call) and e.fn == "cdiv":  # it is printed as a sum, divided
+            e = binary("+", *e.args)
+        if not isinstance(e, Binary) or e.op not in "+-*" or not isinstance(e.type, Scalar):
+            return True
+        high, (_, most) = facts.interval(wide(e)).high, e.type.extremes
+        return high is not None and high - 1 <= most
+
+    return tuple(e if all(map(holds, walk_expr(e))) else simplify(wide(e)) for e in extents)
+
+
+def one_or_more(kernel: Kernel, elements: Expr) -> Expr:
+    """``elements`` to allocate: of nothing there is no memory to ask for."""
+    unsure = _unsure(kernel, (elements,))
+    return Call("max", (wide(elements), Const(1, I64)), I64) if unsure else elements
+
+
+def _in_order(kernel: Kernel, tests: list[Expr]) -> Iterator[Expr]:
+    """``tests``, those that divide by a size last; and before them, that no divisor of theirs and of the launch that
+    passes made is zero: host code would end with a signal."""
+    launched = map(partial(with_knobs, kernel), kernel.launch.grid) if kernel.trace and kernel.launch else ()
+    yield from (e for e in tests if not _divisors(e))
+    facts = facts_of(kernel, REWRITES)
+    for number, d in {wide(d): d for e in (*tests, *launched) for d in _divisors(e)}.items():
+        within = facts.interval(number)
+        if (within.low is None or within.low < 1) and (within.high is None or within.high > -1):
+            yield Binary("!=", d, Const(0, scalar_of(d.type)))
+    yield from (e for e in tests if _divisors(e))
+
+
+def _divisors(e: Expr) -> list[Expr]:
+    """What ``e`` divides integers by, constants aside."""
+    quotients = (x for x in walk_expr(e) if isinstance(x, Binary) and x.op in "/%" and scalar_of(x.type).is_int)
+    cut = (x.args[1] for x in walk_expr(e) if isinstance(x, Call) and x.fn == "cdiv")
+    return [d for d in (*(x.b for x in quotients), *cut) if not isinstance(d, Const)]
 
 
 def _bytes(p: Param, bound: Callable[[Expr], Expr]) -> Bytes:

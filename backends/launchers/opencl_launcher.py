@@ -10,7 +10,7 @@ from ktc.ir.nodes import Binary, Call, Expr, Select
 from ktc.ir.types import BOOL, SCALARS, Ptr, Scalar, Type
 from ktc.ir.walk import map_expr
 
-from .host_expressions import host_exprs
+from .host_expressions import host_exprs, nothing
 from .launch_geometry import geometry
 
 CL_WORDS = {8: "char", 16: "short", 32: "int", 64: "long"}
@@ -91,7 +91,8 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     def call(code: Emitted, handle: str) -> list[str]:
         cx, cn = host_exprs(code.kernel, HostC(profile_for("opencl")), OWN_NAMES)
         cg = geometry(code.kernel)
-        lines = []
+        none = nothing(cg, lambda e: cx.piece(in_c(e)).at(11))
+        lines = [f"if ({none}) return CL_SUCCESS;  /* nothing to launch */"] if none else []
         signature = [p for p in code.kernel.params if not p.host]
         for k, p in enumerate(signature):
             n = cn.of(p.sym)

@@ -24,6 +24,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, cast, cdiv, lt, mul
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Const, Decl, HwIndex, If, Load, Store, Var, fresh, i32
+from ktc.ir.support.ended_children import end
 from ktc.ir.types import F32, I32, Ptr
 
 from .early_trials import trial_of
@@ -158,8 +159,7 @@ def _in_a_child(name: str) -> str | None:
         said, log = process.communicate(timeout=SECONDS)
         return str(json.loads(said.splitlines()[-1])["why"])
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        end(process)
         return f"a kernel of one line did not end within {SECONDS} s: the driver hangs, or the machine is very busy"
     except (ValueError, KeyError, IndexError):
         return f"the process that ran a kernel of one line ended with code {process.returncode}: {gist(log)}"

@@ -11,6 +11,7 @@ import importlib.util
 import subprocess
 
 from ktc.ir.support.child_python import python_environment, python_module
+from ktc.ir.support.ended_children import end
 
 from .file_cache import cache_root
 
@@ -47,9 +48,7 @@ def untried_gpu(name: str) -> str:
 def give_up() -> None:
     """End the trials that nobody asked for."""
     while _begun:
-        _, process = _begun.popitem()
-        process.kill()
-        process.communicate()
+        end(_begun.popitem()[1])
 
 
 def _start(name: str) -> subprocess.Popen[str]:

@@ -2,14 +2,15 @@
 
 A step that finds a fact on the kernel builds on it without a word; where it finds none, it asks the launcher for a
 test, or refuses. So a script is applied again to an original that knows less: if the text is the same, what that kernel
-asks of its launcher is all that the text needs.
+asks of its launcher is all that the text needs. What lies outside of a range is verified nowhere: ranges are taken away
+where somebody says that the two kernels are alike there as well. So are divisors.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ktc.backends.base import Emitted
@@ -23,6 +24,9 @@ from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import Memo, apply_script
 
 from .printing import printed
+
+Alike = Callable[[Kernel, Kernel], bool]
+"""Whether a rewrite does what its original does for all sizes that the facts of the two allow."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,9 @@ class Resting:
         return tuple(dict.fromkeys([*(f.text for f in self.facts), *asked]))
 
 
-def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str, seconds: float = math.inf) -> Resting:
+def least_assuming(
+    original: Kernel, script: str, emitted: Emitted, target: str, alike: Alike, seconds: float = math.inf
+) -> Resting:
     """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
 
     Facts are taken away all at once, then those of a kind, then one after the other, and stay away where nothing of the
@@ -52,14 +58,13 @@ def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str,
     doubtful = unvouched(original)
     if not doubtful:
         return Resting(emitted, ())
-    values = dict(emitted.kernel.knob_values)
     found = emitted
     spared: list[Fact] = []
     open_ = [doubtful]
     while open_ and time.monotonic() < until:
         fewer = open_.pop(0)
-        again = _again(original, frozenset((f.sym, f.kind) for f in (*spared, *fewer)), script, target, values)
-        if again is not None and again.text == emitted.text:
+        again = _again(original, (*spared, *fewer), script, emitted, target, alike)
+        if again is not None:
             found = again
             spared += fewer
         else:
@@ -82,16 +87,24 @@ def _knowing_less(original: Kernel, gone: frozenset[tuple[Sym, str]]) -> tuple[K
     return without(original, [f for f in unvouched(original) if (f.sym, f.kind) in gone]), {}
 
 
+OF_SIZES = frozenset({"range", "divisible_by"})
+"""Facts that rule sizes out, for which nothing was verified."""
+
+
 def _again(
-    original: Kernel, gone: frozenset[tuple[Sym, str]], script: str, target: str, values: Mapping[str, int]
+    original: Kernel, gone: Iterable[Fact], script: str, emitted: Emitted, target: str, alike: Alike
 ) -> Emitted | None:
-    """What ``script`` makes of ``original`` without the facts ``gone``, printed; None if a step refuses or the target
-    cannot express it."""
-    kernel, memo = _knowing_less(original, gone)
+    """``emitted`` as ``script`` makes it of ``original`` without the facts ``gone``; None if a step refuses, the text
+    is another one, or the two differ for sizes that those ruled out."""
+    kernel, memo = _knowing_less(original, frozenset((f.sym, f.kind) for f in gone))
     try:
         applied = apply_script(kernel, parse_script(script), memo)
         if applied.refused is not None:
             return None
-        return printed(bind(applied.kernel, values), target)
+        bound = bind(applied.kernel, dict(emitted.kernel.knob_values))
+        made = printed(bound, target)
     except KtcError:
         return None
+    if made.text != emitted.text or (OF_SIZES & {f.kind for f in gone} and not alike(kernel, bound)):
+        return None
+    return made

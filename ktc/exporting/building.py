@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ktc.api import Program, program_of
 from ktc.backends.base import Emitted
@@ -14,6 +15,7 @@ from ktc.ir.types import Ptr
 from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.recipes import OpenedRecipe
+from ktc.search.verification.fewer_promises import alike_with_less
 
 from .artefact import Artefact, Code, Instance, Parameter, Point
 from .code_of import code_of, original_text, variant_text
@@ -200,7 +202,9 @@ class _Codes:
         try:
             rewritten = self.program.apply(script).ok.bind(**values)
             script = said = rewritten.script  # without comments
-            text = variant_text(self.kernel, rewritten.kernel, script, rewritten.kernel.knob_values, self.target)
+            alike = partial(alike_with_less, workload=self.work, variant=self.program.variant)
+            own = rewritten.kernel.knob_values
+            text = variant_text(self.kernel, rewritten.kernel, script, own, self.target, alike)
             what = f"tuned{len(self.variants)}"
             files = self._files(what, text)
             code = code_of(text, files, script=script, knobs=rewritten.kernel.knob_values)

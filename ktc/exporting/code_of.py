@@ -11,7 +11,7 @@ from ktc.backends.launchers.cuda_launcher import python_text
 from ktc.backends.launchers.launch_geometry import Bytes, Geometry, geometry, with_knobs
 from ktc.backends.profiles import profile_for
 from ktc.driver.printing import printed
-from ktc.driver.reliance import least_assuming
+from ktc.driver.reliance import Alike, least_assuming
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, unvouched, without
 from ktc.ir.fold import simplify
@@ -35,10 +35,12 @@ def original_text(kernel: Kernel, target: str) -> Emitted:
     return printed(without(kernel, unvouched(kernel)), target)
 
 
-def variant_text(original: Kernel, rewritten: Kernel, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
+def variant_text(
+    original: Kernel, rewritten: Kernel, script: str, knobs: Mapping[str, int], target: str, alike: Alike
+) -> Emitted:
     """``rewritten``, which ``script`` made of ``original``, with as few assumptions as its text allows."""
     emitted = printed(bind(rewritten, knobs), target)
-    return least_assuming(original, script, emitted, target).emitted
+    return least_assuming(original, script, emitted, target, alike).emitted
 
 
 def code_of(e: Emitted, files: Sequence[str], *, script: str = "", knobs: Mapping[str, int] | None = None) -> Code:

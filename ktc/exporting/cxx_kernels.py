@@ -20,7 +20,7 @@ from ktc.backends.c_family.symbol_names import Names
 from ktc.backends.cuda.cuda_dialect import CudaDialect
 from ktc.backends.hip.hip_dialect import HipDialect
 from ktc.backends.launchers.cuda_launcher import MAKE_TENSOR_MAP, TENSOR_TYPES
-from ktc.backends.launchers.host_expressions import apart_condition, host_exprs
+from ktc.backends.launchers.host_expressions import apart_condition, host_exprs, nothing
 from ktc.backends.launchers.launch_geometry import geometry, with_knobs
 from ktc.backends.profiles import profile_for
 from ktc.ir.kernel import Kernel, Param
@@ -306,11 +306,11 @@ def _launches(e: Emitted, api: Api, h: Host, name: str) -> Iterator[str]:
 def _launch(e: Emitted, api: Api, h: Host, namespace: str, slot: int) -> Iterator[str]:
     g = geometry(e.kernel)
     entry = f"{namespace}::{e.entry}"
+    if none := nothing(g, lambda e: h.x.piece(e).at(11)):
+        yield f"if ({none}) return {api.name}Success;  // there is nothing to do"
     for kind, dims in (("grid", g.grid), ("block", g.block)):
         texts = [h.x.text(d) for d in dims]
         yield f"const dim3 {kind}({', '.join(t if t.isdigit() else f'static_cast<unsigned>({t})' for t in texts)});"
-    nothing = " || ".join(f"{k}.{a} == 0" for k in ("grid", "block") for a in "xyz")
-    yield f"if ({nothing}) return {api.name}Success;  // there is nothing to do"
     for k, p in enumerate(p for p in e.kernel.params if p.scratch is not None):
         assert p.scratch is not None and isinstance(p.sym.type, Ptr)
         elem = api.dialect(profile_for(api.name)).type_name(p.sym.type.elem)

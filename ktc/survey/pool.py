@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 from ktc.ir.support.child_python import python_environment, python_module
+from ktc.ir.support.ended_children import end
 
 from .survey_options import SurveyOptions
 from .unit import Record, refusal
@@ -113,13 +114,7 @@ class Worker:
 
     def stop(self) -> None:
         """End the process and whatever it started (compilers)."""
-        with suppress(OSError):
-            os.killpg(self.process.pid, 9)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        end(self.process)
 
 
 def run_files(paths: list[str], options: SurveyOptions, jobs: int, done: OnDone) -> list[FileResult]:

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from ktc.backends.base import DeviceInfo, Emitted
 from ktc.backends.runtimes.file_cache import Cache, key_of
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.child_python import python_environment, python_module
+from ktc.ir.support.ended_children import end
 from ktc.search.workers.worker_protocol import FromWorkload, code_to_json, inputs_to_json
 
 from .counters import METRICS, Launch, parse
@@ -112,8 +112,7 @@ def _said(command: list[str], deadline_s: float) -> str | Unavailable:
     try:
         return process.communicate(timeout=deadline_s)[0]
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         return Unavailable(f"ncu gave no answer within {deadline_s:g} s", lasting=False)
 
 

@@ -93,7 +93,7 @@ class Executor(Protocol):
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
         sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
-        meanwhile: Meanwhile | None = None,
+        within_s: float = math.inf, meanwhile: Meanwhile | None = None,
     ) -> Reply: ...  # fmt: skip
 
     def time(
@@ -163,6 +163,8 @@ class LocalExecutor:
         self._gates = Crew("gate", gates, self.name, self.folder, self.deadlines.start)
         self._questions = Assistance(self._gates, self.folder / "runs")
         self._opening: Worker | None = None
+        self._gone: KtcError | None = None  # why no measuring process starts any more
+        self._started = False  # a measuring process has got the canary right
         self._confirmed = False
         try:
             self._opening = first or opening(self.name, self.folder)
@@ -239,19 +241,19 @@ class LocalExecutor:
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
         sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
-        meanwhile: Meanwhile | None = None,
+        within_s: float = math.inf, meanwhile: Meanwhile | None = None,
     ) -> Reply:  # fmt: skip
         """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``.
 
-        ``twin``: the texts are twins, compared to the bit (:mod:`ktc.search.verification.device.twin`).
-        ``meanwhile``: as for :meth:`time`.
+        ``within_s``: what takes much longer counts as hung, as for :meth:`time`. ``twin``: the texts are twins,
+        compared to the bit (:mod:`ktc.search.verification.device.twin`). ``meanwhile``: as for :meth:`time`.
         """
         request = {
             "do": "verify", "original": code_to_json(original), "code": code_to_json(candidate), "workload": workload,
             "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count,
             "seed": seed, "twin": twin,
         }  # fmt: skip
-        return self._on_device(request, self.deadlines.verify, meanwhile=meanwhile)
+        return self._on_device(request, self.deadlines.verify, within_s, meanwhile)
 
     def time(
         self,
@@ -358,19 +360,25 @@ class LocalExecutor:
         self.name = self._compilers.device = device.extra.get("opened", self.name)
 
     def _measuring(self) -> Worker:
-        """The measuring process, or a new one where it has ended."""
+        """The measuring process, or a new one where it has ended. A device that took no new one when the last had hung
+        takes none later: each try would wait as long."""
+        if self._gone is not None:
+            raise self._gone
         return self._worker if self._worker is not None and self._worker.alive else self._start()
 
     def _start(self) -> Worker:
         """A measuring process that got the canary right. Raises KtcError E-WORKER-START, or the device's own error."""
         worker, self._opening = self._opening or Worker("measure", self.name, self.folder), None
+        again, seconds = self._started, self.deadlines.restart if self._started else self.deadlines.start
         try:
-            reply = reply_of(worker.ask(CANARY, self.deadlines.start))
+            reply = reply_of(worker.ask(CANARY, seconds))
         except (WorkerHung, WorkerDied, ProtocolError) as e:
             worker.kill()
-            raise KtcError(
-                "E-WORKER-START", f"the measuring process did not start: {str(e) or 'no answer'}", exit_code=3
-            ) from None
+            what = "a process that was to measure after the last one had ended" if again else "the measuring process"
+            why = str(e) or f"no answer within {seconds:g} s"
+            error = KtcError("E-WORKER-START", f"{what} did not start: {why}", exit_code=3)
+            self._gone = error if again and isinstance(e, WorkerHung) else None
+            raise error from None
         if not reply.ok:
             worker.kill()
             d = reply.data
@@ -380,7 +388,7 @@ class LocalExecutor:
                 hint=d.get("hint", ""),
                 exit_code=d.get("exit_code", 3),
             )
-        self._worker = worker
+        self._worker, self._started = worker, True
         return worker
 
     def _expected(self, worker: Worker) -> DeviceInfo | None:

@@ -15,6 +15,7 @@ class Deadlines:
     """
 
     start: float = 150.0  # import, the trials of devices not tried before, context, canary (which may compile)
+    restart: float = 60.0  # all that was compiled and tried for the first one is known
     compile: float = 120.0
     run: float = 60.0
     verify: float = 180.0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ktc.ir.support.child_python import python_environment, python_module
+from ktc.ir.support.ended_children import end
 
 from .worker_messages import MAX_LINE, ProtocolError, pack, unpack
 
@@ -153,13 +154,9 @@ class Worker:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and its group, and reap it."""
+        """End the process and its group, and reap it, unless a driver holds it."""
         self.end()
         with contextlib.suppress(OSError):
             os.close(self._lifeline)
             self._lifeline = -1
-        for stream in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if stream is not None:
-                    stream.close()
-        self.process.wait()
+        end(self.process)

@@ -164,11 +164,20 @@ def test_what_a_kernel_rests_on_is_what_its_text_would_lack(folder: Path) -> Non
 
 def test_without_time_to_look_a_kernel_rests_on_all_that_was_guessed(folder: Path) -> None:
     program = ktc.load(str(folder)).apply(VECTORS).ok
-    given = program.original, program.script, program.lower("cuda"), "cuda"
+    given = program.original, program.script, program.lower("cuda"), "cuda", lambda *_: True
     hurried, found = least_assuming(*given, seconds=0.0), least_assuming(*given)
     assert found.least and not hurried.least
     assert hurried.facts == unvouched(program.original) and set(found.facts) < set(hurried.facts)
     assert hurried.emitted.text == found.emitted.text
+
+
+def test_guesses_of_sizes_are_tested_where_the_two_differ_without_them(folder: Path) -> None:
+    """A text may be the same whatever the sizes are, and be right for those alone that were verified."""
+    program = ktc.load(str(folder)).apply("raise").ok
+    given = program.original, program.script, program.lower("cuda"), "cuda"
+    kept = least_assuming(*given, lambda *_: False)
+    assert {f.kind for f in kept.facts} == {"range", "divisible_by"}
+    assert kept.emitted.text == least_assuming(*given, lambda *_: True).emitted.text
 
 
 def test_narrow_index_on_a_drafted_range_is_tested_at_the_launch(folder: Path) -> None:

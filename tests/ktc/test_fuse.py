@@ -105,8 +105,15 @@ def test_the_launcher_runs_the_launches_where_an_assumption_fails(tmp_path: Path
     fused = program(rows(tmp_path)).apply("raise | fuse-launches | contract{array=y where=shared}").ok
     text = emission.emit(fused, "cuda", "launcher", {}, None).text
     fallback = text[text.index("if (!applies)") :]
-    order = [fallback.index(s) for s in ("cudaMallocAsync", "normalise_rows_original<<<", "scale_rows_original<<<",
-                                         "cudaFreeAsync")]  # fmt: skip
+    assert "sizeof(float) * max((long long)rows * d, 1LL)" in fallback, "no memory is asked for nothing"
+    steps = (
+        "cudaMallocAsync",
+        "if (rows > 0) {",
+        "normalise_rows_original<<<",
+        "scale_rows_original<<<",
+        "cudaFreeAsync",
+    )
+    order = [fallback.index(s) for s in steps]
     assert order == sorted(order)
     with pytest.raises(ktc.KtcError, match="runs one kernel"):
         emission.emit(fused, "cuda", "launcher-cupy", {}, None)

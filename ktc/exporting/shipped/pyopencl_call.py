@@ -35,6 +35,8 @@ class Kernels(ArrayKernels):
 
     def span(self, x: Any) -> tuple[int, int]:
         """Within one buffer places count; buffers are far from each other. OpenCL aligns them."""
+        if x.base_data is None:  # there is no buffer of nothing
+            return 0, 0
         whole = x.base_data.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) or x.base_data
         offset = x.base_data.get_info(cl.mem_info.OFFSET) + x.offset
         start = (whole.int_ptr << 44) + offset
@@ -94,8 +96,8 @@ class Kernels(ArrayKernels):
 
 
 def _buffer(x: Any) -> Any:
-    """The memory that a kernel gets: a part of a buffer as a sub-buffer."""
-    if x is None:
+    """The memory that a kernel gets: a part of a buffer as a sub-buffer; none for an array without elements."""
+    if x is None or x.base_data is None:
         return None
     if x.offset == 0:
         return x.base_data

@@ -1,8 +1,12 @@
-"""Instances in which there is none of something: sizes of 0 that no array and no launch is made of.
+"""Instances in which there is none of something: a size is 0.
 
-How many tokens are valid, how many steps there have been: a caller may pass 0, and what then remains (the first element
-that a tree would have added to, an empty maximum) shows nowhere else. An instance counts where the original does
-something defined and all that it leaves are numbers: quotients by 0 are nobody's promise.
+Callers pass tensors without elements, batches without rows, and numbers of valid tokens that are 0; what then remains
+(the first element that a tree would have added to, an empty maximum, a store behind a loop that never went round) shows
+nowhere else. Where the source launches no block nothing may be written, whatever the candidate's own launch is.
+
+An instance counts where nothing promises more than 0, host code comes to the launch, and the original does something
+defined that leaves numbers: quotients by 0 are nobody's promise. Of the infinities that is so where nothing is divided:
+the maximum of nothing is one.
 """
 
 from __future__ import annotations
@@ -13,52 +17,77 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.sequences import launch_extents
-from ktc.ir.walk import used
-from ktc.ir.workload import reference
+from ktc.ir.interp import RunResult
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Call
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import all_exprs
+from ktc.ir.workload.scenario_facts import is_launched
+from ktc.search.verification.floats.accuracy import is_float
 
 from .instances import MAX_ELEMENTS, Instance, Maker
 
 if TYPE_CHECKING:
     from ktc.search.verification.job import Job
 
+DIVIDING = frozenset({"rcp", "rsqrt", "div", "log", "log2", "log10", "log1p", "pow", "fmod", "atanh"})
+"""Functions that make infinities of numbers, as quotients do."""
+
 
 def without_any(job: Job) -> Iterator[Instance]:
     """The instances of ``job`` with one size 0 each, the others small."""
     maker = Maker((job.original, job.candidate), job.workload, MAX_ELEMENTS)
-    names = [n for n in _counts(job) if (maker.promised_least(n) or 0) <= 0]
+    names = [n for n in maker.names if not _is_promised(job, n)]
     few = maker.few() if names else {}
     for name in names if few else ():
-        made = maker.make({**few, name: 0})
-        if made is not None and _leaves_numbers(job, made):
+        made = _made(maker, {**few, name: 0})
+        if made is not None and is_launched(job.original, job.workload, made.sizes) and _leaves_numbers(job, made):
             yield made
 
 
-def _counts(job: Job) -> list[str]:
-    """The sizes that are the values of scalars, and no part of a shape, of another formula or of a launch."""
-    args = job.workload.args
-    formulas = [
-        *(t for a in args for t in a.shape),
-        *(x for a in args for x in (*(a.range or ()), *a.values) if isinstance(x, str)),
-        *(a.value for a in args if isinstance(a.value, str) and not a.value.isidentifier()),
-    ]
-    launched = {s.name for k in (job.original, job.candidate) for e in launch_extents(k) for s in used(e)}
-    elsewhere = {n for text in formulas for n in reference.names(text)} | launched
-    elsewhere |= {a.value for a in args if a.name in launched and isinstance(a.value, str)}
-    values = {a.value for a in args if a.role == "scalar"}
-    sizes = job.workload.scenarios[0].sizes if job.workload.scenarios else {}
-    return [n for n in sizes if n in values and n not in elsewhere]
+def _is_promised(job: Job, name: str) -> bool:
+    """Whether some parameter whose value is that size is promised to be 1 at least."""
+    holding = {a.name for a in job.workload.args if a.role == "scalar" and a.value == name}
+    return any((p.range[0] or 0) > 0 for k in (job.original, job.candidate) for p in k.params if p.sym.name in holding)
+
+
+def _made(maker: Maker, sizes: dict[str, int]) -> Instance | None:
+    """The instance with these sizes, where everything that is made of them has a value."""
+    try:
+        return maker.make(sizes)
+    except KtcError:
+        return None  # an extent, or the launch, divides by the size
 
 
 def _leaves_numbers(job: Job, instance: Instance) -> bool:
-    """Whether the original is defined there, and leaves finite numbers alone."""
+    """Whether the original is defined there, and what it leaves are numbers."""
     try:
         if not job.oracle.has_meaning_for(instance.sizes, "exact"):
             return False
-        outputs = job.oracle.run(instance.sizes, "float", "exact").outputs
+        left = job.oracle.run(instance.sizes, "float", "exact")
     except KtcError:
         return False
-    return all(np.isfinite(x).all() for x in outputs.values() if x.dtype.kind == "f")
+    return all(_are_numbers(x, job.original) for x in _floats(left))
+
+
+def _floats(left: RunResult) -> Iterator[np.ndarray]:
+    """What was written of the float outputs."""
+    for name, x in left.outputs.items():
+        if is_float(x.dtype):
+            yield x[left.written[name]] if name in left.written else x
+
+
+def _are_numbers(x: np.ndarray, kernel: Kernel) -> bool:
+    return bool((np.isfinite(x) if _divides(kernel) else ~np.isnan(x)).all())
+
+
+def _divides(kernel: Kernel) -> bool:
+    """Whether ``kernel`` has a quotient of floats, or a function that is infinite somewhere."""
+    return any(
+        (isinstance(e, Binary) and e.op == "/" and not scalar_of(e.type).is_int)
+        or (isinstance(e, Call) and e.fn in DIVIDING)
+        for e in all_exprs(kernel.body)
+    )
 
 
 __all__ = ["without_any"]

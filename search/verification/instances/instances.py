@@ -252,13 +252,9 @@ class Maker:
         highs = (int(high) for _, high in self._ranges(name))
         return min(map(self.steps[name].below, highs), default=None)
 
-    def promised_least(self, name: str) -> int | None:
-        """The smallest value of a size that every argument's declared range allows; None if none declares one."""
-        return max((int(low) for low, _ in self._ranges(name)), default=None)
-
     def lowest(self, name: str) -> int:
         """The smallest value of a size that every argument's declared range allows, at least one."""
-        return max(1, self.promised_least(name) or 1)
+        return max((int(low) for low, _ in self._ranges(name) if low > 1), default=1)
 
     def _ranges(self, name: str) -> list[tuple[float, float]]:
         """The ranges that arguments declare whose value is that size."""
@@ -346,6 +342,8 @@ def impossible(workload: Workload, key: Sizes) -> bool:
         if any(n < 0 for n in shape):
             return True
         if a.role != "scalar" and a.range is not None:
+            if 0 in shape:
+                continue  # nothing is in it
             low, high = (size_expressions.evaluate(v, sizes) if isinstance(v, str) else v for v in a.range)
             differ = {"distinct": math.prod(shape), "distinct-rows": shape[-1] if shape else 1}.get(a.init, 0)
             if high < low or differ > high - low + 1:

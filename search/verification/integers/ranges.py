@@ -202,6 +202,8 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             if v is not None:
                 scope.known[s.var] = v
                 scope.note_single(s, v)
+                scope.of(s.step)  # the last one leads out of the range, and may lead back to its beginning
+                yield from _noted(s, scope)
             elif s.var in changed:
                 scope.changing[s.var] = None
             scope.growing.update(growing(s, body[:k], v, scope))

@@ -18,14 +18,18 @@ BRANCHES = ("then", "orelse", "body")
 def stays_in_type(kernel: Kernel, target: Stmt, e: Expr, names: Mapping[str, Interval]) -> bool:
     """Whether ``e``, integer arithmetic directly in ``target``, has a value of its type for parameters in these ranges,
     by everything known on the way there. What is known of a definition is what unbounded integers give: each of them,
-    and each part of ``e``, must be found to stay in its type, too."""
-    if isinstance(target, For):
+    and each part of ``e``, must be found to stay in its type, too. Of a loop that is asked of its step alone, which is
+    made with the values that the body has."""
+    if isinstance(target, For) and not has_part(target.step, e):
         return False
     context = smt.Context(kernel)
     context.learn_ranges(names)
     place = context_at(kernel.body, target, context)
     if place is None:
         return False
+    if isinstance(target, For):
+        place = place.branch()
+        place.enter(target, "body")
     tops = [top for top in stmt_exprs(target) if has_part(top, e)]
     if sum(x is e for top in tops for x in walk_expr(top)) == 1:
         learn_lazily(place, tops[0], e)

@@ -157,8 +157,8 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
             job.announce([*_sanitized_runs(job, [instance], most), *_other_runs(job, [instance], most), *later])
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
-        if job.coverage.tried[-1] is instance and instance not in job.instances:
-            job.instances.append(instance)
+        if job.coverage.tried[-1] is instance and instance not in job.instances and 0 not in instance.sizes.values():
+            job.instances.append(instance)  # kinds of data are for what has elements
     job.unsure = _unsure(job)
 
 

@@ -28,6 +28,7 @@ from ktc.ir.nodes import (
     Expr,
     For,
     HwIndex,
+    If,
     Knob,
     Load,
     Stmt,
@@ -61,7 +62,8 @@ WIDER_FLOATS = {"f16": {"f32", "f64"}, "bf16": {"f32", "f64"}, "f32": {"f64"}}
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)
-    plain = _arrays_first(used_once_in_place(_literals_in_place(operands_in_place(_used_only(kernel.body)))))
+    reached = _only_reached(_used_only(kernel.body))
+    plain = _arrays_first(used_once_in_place(_literals_in_place(operands_in_place(reached))))
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
     changed = assigned(plain)
     given = {s.sym: s.init for s in walk(plain) if isinstance(s, Decl) and s.sym not in changed}
@@ -74,6 +76,17 @@ def normal(kernel: Kernel) -> Kernel:
 def _used_only(body: Body) -> Body:
     """Without the reads that nobody uses: ``b[i];`` reads nothing in C++ ([expr.context])."""
     return map_body(body, lambda s: None if isinstance(s, Eval) and is_removable(s.value) else s)
+
+
+def _only_reached(body: Body) -> Body:
+    """With what stands under conditions that are literals in their place, or gone: texts say no ``if (true)``."""
+
+    def on(s: Stmt) -> Stmt | Body:
+        if not isinstance(s, If) or not isinstance(s.cond, Const):
+            return s
+        return s.then if s.cond.value else s.orelse
+
+    return map_body(body, on)
 
 
 def _arrays_first(body: Body) -> Body:
@@ -151,6 +164,8 @@ class _Shape:
         e = fold_node(e)
         if isinstance(e, Binary) and e.op == "!=" and is_const(e.b, 0):
             return _truth(e.a)
+        if isinstance(e, Binary) and e.op in ("==", "!=") and e.a.type == U32:  # of the same bits either way
+            e = replace(e, a=self.signed(e.a), b=self.signed(e.b))
         if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
             return _literal(Cast(e.type, ordered(fold_node(as_signed(e)), self.place), "c"))
         return ordered(e, self.place)

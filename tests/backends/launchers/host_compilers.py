@@ -26,6 +26,7 @@ cl_int clGetDeviceInfo(cl_device_id, cl_uint, size_t, void*, size_t*);
 cl_int clGetMemObjectInfo(cl_mem, cl_uint, size_t, void*, size_t*);
 #define CL_MEM_ASSOCIATED_MEMOBJECT 0x1107
 #define CL_MEM_OFFSET 0x1108
+#define CL_SUCCESS 0
 #define CL_INVALID_VALUE -30
 #define CL_QUEUE_DEVICE 0x1091
 #define CL_DEVICE_LOCAL_MEM_SIZE 0x1023

@@ -83,7 +83,7 @@ def test_the_opencl_launcher_chooses(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for sizes, name in CALLS:
         ran = subprocess.run([str(tmp_path / "program"), *map(str, sizes)], capture_output=True, text=True)
-        assert ran.stdout.split() == [name], sizes
+        assert ran.stdout.split() == ([name] if sizes[1] else []), sizes  # OpenCL 1.2 refuses a range of no items
 
 
 def test_python_for_the_cpu_refuses_what_it_is_not_made_for(tmp_path: Path) -> None:

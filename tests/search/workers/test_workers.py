@@ -100,6 +100,60 @@ def test_a_kernel_that_never_ends_costs_its_deadline(lab):
     assert reply.ok and np.array_equal(out["y"], 2 * X)
 
 
+SCALE_WORKLOAD = """
+[kernel]
+source = "kernel.ktir"
+name = "scale"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["n"]
+role = "in"
+[[args]]
+name = "a"
+dtype = "f32"
+role = "scalar"
+value = 2.0
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "n"
+[[scenario]]
+name = "few"
+sizes = { n = 100 }
+"""
+
+
+def test_a_check_takes_no_longer_than_there_is_time_for(cpu, tmp_path, monkeypatch):
+    """A launch that does not end is found in the check that comes before the first timing: it had two minutes, whatever
+    the time limit was."""
+    (tmp_path / "kernel.ktir").write_text(SCALE)
+    (tmp_path / "workload.toml").write_text(SCALE_WORKLOAD)
+    monkeypatch.setattr(cpu._patience, "floor", 5.0)
+    endless, start = python("__import__('time').sleep(600)"), time.monotonic()
+    reply = cpu.verify(code_for(cpu), endless, str(tmp_path / "workload.toml"), sizes=[{"n": 100}], within_s=2.0)
+    assert reply.status == "hang" and time.monotonic() - start < 60
+
+
+def test_a_device_that_takes_no_new_process_is_asked_once(cache):
+    """Each of thirty candidates waited two and a half minutes for a process that could not start."""
+    with LocalExecutor("numba", compilers=1, deadlines=Deadlines(run=4.0, restart=0.01)) as ex:
+        assert ex.run(code_for(ex), INPUTS)[0].ok
+        ex.renew()
+        first, _ = ex.run(code_for(ex), INPUTS)
+        ex.deadlines = Deadlines(run=4.0)
+        start = time.monotonic()
+        again, _ = ex.run(code_for(ex), INPUTS)
+        assert {first.status, again.status} == {"lost"} and time.monotonic() - start < 0.5
+        assert first.data == again.data and "after the last one had ended" in first.data["message"]
+
+
 def test_a_crash_is_tried_twice_and_reported(cpu, tmp_path):
     mark = tmp_path / "attempts"
     reply, _ = cpu.run(python(f"open({str(mark)!r}, 'a').write('x'); os.kill(os.getpid(), signal.SIGSEGV)"), INPUTS)

@@ -9,6 +9,7 @@ import pytest
 from ktc.backends import emit
 from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel
+from ktc.search.verification.rungs.normal_form import normal
 from ktc.search.verification.rungs.parse_back import difference, parse_back, read_back, restructured
 from tests.mutation.operators.text_operators import C_LIKE
 from tests.mutation.operators.text_tokens import function_start, tokens
@@ -183,3 +184,31 @@ def test_another_lane_or_another_width_is_another_program() -> None:
     for right, wrong in (("[u][v] + ", "[u][0] + "), ("load_vec<4>(&x[i + u", "load_vec<4>(&x[u")):
         text = code.text.replace(right, wrong)
         assert text != code.text and difference(code.kernel, read_back(dataclasses.replace(code, text=text)))
+
+
+PLAIN = """kernel k(x: f32*, n: u32)
+  launch grid(1) block(32)
+  let t: i32 = threadIdx.x as i32
+  if true
+    x[t] = 1.0
+  if n + t as u32 == 0_u32
+    x[t] = x[t] + 1.0
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip", "opencl"])
+def test_texts_say_no_condition_that_is_always_true(target: str) -> None:
+    """Where they did not compare, the text took the ladder once more, as long as the kernel itself."""
+    kernel = parse_kernel(PLAIN)
+    assert parse_back(kernel, target).status == "pass"
+
+
+def test_numbers_are_equal_with_and_without_sign_and_less_only_with_one() -> None:
+    same = [normal(parse_kernel(PLAIN.replace("n + t as u32 == 0_u32", c))) for c in (
+        "n + t as u32 == 0_u32", "(n + t as u32) as i32 == 0")]  # fmt: skip
+    assert same[0] == same[1]
+    less = [normal(parse_kernel(PLAIN.replace("n + t as u32 == 0_u32", c))) for c in (
+        "n + t as u32 < 9_u32", "(n + t as u32) as i32 < 9")]  # fmt: skip
+    assert less[0] != less[1]
+    never = normal(parse_kernel(PLAIN.replace("if true", "if false")))
+    assert never != same[0]
