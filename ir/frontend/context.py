@@ -187,6 +187,7 @@ class Context:
     defined: Any
     _bind_owner: Any
     bases_of: Any
+    known_bases_of: Any
     static_table: Any
     string_table: Any
     derives: Any

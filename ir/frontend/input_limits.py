@@ -16,8 +16,8 @@ MAX_MACRO_GROWTH = 64
 MAX_RAW_STRINGS = 1000
 """Raw string literals of one source: finding where each ends can take the rest of the text."""
 
-MAX_MACRO_TOKENS = 1_000_000
-"""Tokens that macros may expand to, beyond one for each character that is read: about two seconds. Lists that macros
+MAX_MACRO_TOKENS = 600_000
+"""Tokens that macros may expand to, beyond one for each character that is read: about a second. Lists that macros
 take apart element by element need a square of their length. What is read again inside another call counts an eighth."""
 
 MAX_TEMPLATE_NESTING = 10

@@ -189,6 +189,8 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
     if macros:
         spelled = ", ".join(f"{n}={v}" for n, v in macros.items())
         notes.append(f"macros are as {_shown(spec, flags.file)} has them (-D {spelled})")
+        chosen = [f"{n} is the default of {flags.chosen[n]}" for n in macros if n in flags.chosen]
+        notes += [f"{', '.join(chosen)}: give the values that you build with"] if chosen else []
     if hidden:
         spelled = " and ".join(hidden) + (" are" if len(hidden) > 1 else " is")
         these = " ".join(f"-D {n}" for n in hidden)

@@ -42,6 +42,8 @@ class BuildFlags:
     file: str = ""
     folders: tuple[str, ...] = ()
     macros: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """Of macros whose value is a default that whoever builds may give otherwise, what says so."""
 
 
 def build_flags(source: str, root: str) -> BuildFlags:
@@ -52,8 +54,9 @@ def build_flags(source: str, root: str) -> BuildFlags:
     flags = _of_makefiles(source, root)
     if flags.folders or flags.macros or not root:
         return flags
-    file, words = kept(("python macros", source, root), lambda: python_macros(os.path.realpath(source), root))
-    return _flags(file, root, words) if file else flags
+    key = ("python macros", source, root)
+    file, words, chosen = kept(key, lambda: python_macros(os.path.realpath(source), root))
+    return replace(_flags(file, root, words), chosen=chosen) if file else flags
 
 
 def _of_makefiles(source: str, root: str) -> BuildFlags:

@@ -12,9 +12,12 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from .python_loads import Given, Loads, Script
 from .source_trees import SKIPPED_FOLDERS, read_bytes
 
 MOST_FILES = 4000
@@ -39,13 +42,32 @@ Names = frozenset[str]
 ALL: Names = frozenset({"*"})
 
 
-def python_macros(source: str, root: str) -> tuple[str, list[str]]:
-    """The file that builds ``source``, in the project ``root``, and the macros that it and what it imports give, as
-    flags of a compiler; none where no file does."""
+def python_macros(source: str, root: str) -> tuple[str, list[str], dict[str, str]]:
+    """The file that builds ``source``, in the project ``root``; the macros that it and what it imports give, as flags
+    of a compiler; and of those that are a choice of whoever runs it, what says so. None where no file does."""
     files = _python_files(root)
     first = _naming(files, source) or _setups(source, root)[:1]
-    flags = [flag for f, names in _with_imports(first, files).items() for flag in _flags(f, names)]
-    return (first[0], flags) if flags else ("", [])
+    loaded = _loaded(first[0], files, source) if first else {}
+    flags = [f"-D{name}={given.value}" for name, given in loaded.items()]
+    flags += [
+        flag
+        for f, names in _with_imports(first, files).items()
+        for flag in _flags(f, names)
+        if flag[2:].partition("=")[0] not in loaded
+    ]
+    return (first[0], flags, {n: g.choice for n, g in loaded.items() if g.choice}) if flags else ("", [], {})
+
+
+def _loaded(first: str, files: list[str], source: str) -> dict[str, Given]:
+    """The macros with which the script ``first`` builds ``source`` where it runs."""
+
+    @cache
+    def others() -> list[Script]:
+        near = sorted(files, key=lambda f: (-len(os.path.commonpath([f, first])), f))
+        setting = (f for f in near if f != first and re.search(rb"environ\[|add_argument", _text(f)))
+        return [Script(f, _parsed(f)) for f in islice(setting, MOST_BUILDERS)]
+
+    return Loads(Script(first, _parsed(first)), others).macros(source)
 
 
 def _naming(files: list[str], source: str) -> list[str]:
