@@ -28,6 +28,7 @@ from ktc.ir.nodes import (
     bodies,
     i32,
 )  # fmt: skip
+from ktc.ir.storage import is_shared
 from ktc.ir.walk import assigned, loads_in, used, walk
 
 from .accesses import Access, accesses, asked
@@ -119,9 +120,12 @@ def siblings_conflict(body: Body, axes: int, asking: Body = ()) -> bool:
 
 def by_one_thread(body: Body, axes: int) -> bool:
     """Whether no ``axes`` of threads are left for ``body``, of loops over all of them, and each thread goes through its
-    iteration alone, with all loops in it: it waits for nobody."""
+    iteration alone, with all loops in it: it waits for nobody. What threads leave in shared memory they leave for
+    others, as those of a scan do, whose code has no loop over them."""
+    if axes or any(map(is_shared, assigned(body))):
+        return False
     inner = (s for s in walk(body) if isinstance(s, Par | Reduce | Scan))
-    return not axes and all(lv.kind in ("seq", "unroll", "vec") for s in inner for lv in s.dist)
+    return all(lv.kind in ("seq", "unroll", "vec") for s in inner for lv in s.dist)
 
 
 def asked_by_all(s: Stmt, axes: int, *, again: bool = False) -> Body:
