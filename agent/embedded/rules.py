@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import replace
 from itertools import chain, islice
 
 from ktc.agent.expectations import Expectations, behind
@@ -30,7 +29,6 @@ from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
-from .ranks import DIVIDED, of_known_rank
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
@@ -88,8 +86,6 @@ class Rules:
         waiting: list[Proposal] = []
         if o.raised is not None:
             yield from islice(self._behind(o, *_of_known_rank(o.raised, o), waiting), OF_KNOWN_RANK)
-            if not _on_a_cpu(o):
-                yield from self._divided(o, o.raised)
             yield from self._behind(o, *_busy(o.raised), waiting)
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
@@ -106,11 +102,6 @@ class Rules:
             late: list[Proposal] = []
             yield from map(whole, self._structural(there, late))
             waiting += map(whole, late)
-
-    def _divided(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
-        """Ideas for the rank of tensors whose extents ``raised`` reads from memory, with reciprocals of these."""
-        found = self._behind(o, *of_known_rank(raised, o.facts), [])
-        yield from (replace(p, script=_then(p.script, DIVIDED)) for p in found)
 
     def _structural(self, o: Observation, waiting: list[Proposal]) -> Iterator[Proposal]:
         """Ideas from the structure of the raised kernel; those of which little is expected are put off."""
@@ -398,7 +389,7 @@ judge: the optimiser accepts it only where the error stays within the bound and 
 
 UNASKED = ("raise", "specialize", "fast-math", "rfactor", "rfactor-atomics")
 """Passes that are no idea of their own: the first is everywhere, the second gives up generality, which of sizes is the
-user's to decide (of ranks: :mod:`.ranks`), the third is worth its accuracy only on a winner, the last two are for a
+user's to decide, the third is worth its accuracy only on a winner, the last two are for a
 CPU's schedules (:mod:`.cpu.cpu_nests`)."""
 
 EARLY = ("fast-math",)

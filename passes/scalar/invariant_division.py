@@ -1,17 +1,16 @@
 """invariant-division: divisions by what a loop does not change, by multiplying with a reciprocal.
 
 before                                          after invariant-division
-    par i in 0..n @ [thread.x, block.x, seq]        let d_reciprocal: u32 = 4294967295 / max(u32(d), 1)
+    par i in 0..n @ [thread.x, block.x, seq]        let d_reciprocal: u64 = (2^64 - 1) / d
       y[i] = x[i % d]                               par i in 0..n @ [thread.x, block.x, seq]
-                                                      let over_d: u32 = mulhi(i, d_reciprocal)
-                                                      let rest_d: u32 = i - over_d * d
-                                                      y[i] = x[rest_d >= d ? rest_d - d : rest_d]
+                                                      let over_d: u32 = (i + 1) * d_reciprocal >> 64
+                                                      y[i] = x[i - over_d * d]
 
-A GPU divides integers in about twenty instructions (64 bits: some seventy), and multiplies in one. With
-``r = (2^32 - 1) / d``, rounded down, ``mulhi(n, r)`` is ``n / d`` or one less for every n below 2^32:
-``n / d - n r / 2^32 = n (2^32 - d r) / (2^32 d)`` is at least 0 and, as ``2^32 - d r <= d``, below 1; what is left of n
-tells which. (T. Granlund and P. L. Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, find
-multipliers that need no such step, at the cost of wider products.)
+A GPU divides integers in about twenty instructions (64 bits: some seventy), and multiplies in one or a few. With
+``r = (2^64 - 1) / d``, rounded down, and n below 2^32, ``(n + 1) r / 2^64`` is below ``(n + 1) / d``, and by no more
+than ``(n + 1) / 2^64``, as ``d r >= 2^64 - d``. So it is below the integer after ``n / d``; and for d up to 2^32, where
+``(n + 1) / 2^64 <= 1 / d``, at least the integer before it. For a larger d both quotients are below 1. Two products of
+32 by 32 bits give it. (After A. D. Robison, "N-bit unsigned division via N-bit multiply-add", ARITH 2005.)
 
 Loops of a few rounds that divide by an element each, the extents of a tensor's dimensions, are written out first. The
 dividend has to be known not to be negative and to fit 32 bits, the divisor not to be negative. Divisors may be read
@@ -28,7 +27,7 @@ from typing import TypeAlias
 from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.arith.integer_casts import without_casts, without_widening
 from ktc.ir.fields import children
-from ktc.ir.fold import cast
+from ktc.ir.fold import add, cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -55,7 +54,7 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.purity import is_movable, is_removable
-from ktc.ir.types import U32, Scalar
+from ktc.ir.types import U32, U64, Scalar
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -126,45 +125,39 @@ def _outermost(body: Body) -> Iterator[Loop]:
 
 @dataclass(frozen=True)
 class _Divisor:
-    """A number that is divided by: ``whole`` as the source has it, ``word`` in 32 bits, and its reciprocal."""
+    """A number that is divided by, in 32 bits, and its ``reciprocal``."""
 
     name: str
-    whole: Sym
     word: Sym
     reciprocal: Sym
 
     @staticmethod
-    def of(e: Expr, there: Expr, before: list[Stmt]) -> _Divisor:
+    def of(e: Expr, there: Expr, before: list[Stmt], is_one_at_least: bool) -> _Divisor:
         """The divisor ``e``, computed ``there``, after declarations that are added to ``before``."""
         name = next((x.sym.name for x in walk_expr(e) if isinstance(x, Var)), None) or _buffer(e) or "divisor"
-        t = _scalar(e)
-        whole, word, reciprocal = fresh(name, t), fresh(f"{name}_word", U32), fresh(f"{name}_reciprocal", U32)
-        least: Expr = Var(whole) if t.bits == U32.bits else Call("min", (Var(whole), Const(WORD, t)), t)
-        positive = Call("max", (Var(word), Const(1, U32)), U32)
+        whole, word, reciprocal = fresh(name, _scalar(e)), fresh(f"{name}_word", U32), fresh(f"{name}_reciprocal", U64)
+        positive = cast(Var(whole), U64, "c")
+        if not is_one_at_least:
+            positive = Call("max", (positive, Const(1, U64)), U64)
         before += [
             Decl(whole, there, const=True),
-            Decl(word, cast(least, U32, "c"), const=True),
-            Decl(reciprocal, Binary("/", Const(WORD, U32), positive), const=True),
+            Decl(word, cast(Var(whole), U32, "c"), const=True),
+            Decl(reciprocal, Binary("/", Const(U64.extremes[1], U64), positive), const=True),
         ]
-        return _Divisor(name, whole, word, reciprocal)
+        return _Divisor(name, word, reciprocal)
 
-    def divides(self, e: Binary, before: list[Stmt], is_less: bool) -> Expr:
-        """``e``, a quotient or a remainder by this, after declarations that are added to ``before``; ``is_less``: its
-        dividend is known to be less than the largest word."""
-        t = _scalar(e)
+    def divides(self, e: Binary, before: list[Stmt]) -> Expr:
+        """``e``, a quotient or a remainder by this, after a declaration that is added to ``before``."""
         n = cast(without_widening(e.a), U32, "c")
-        part, rest = fresh(f"over_{self.name}", U32), fresh(f"rest_{self.name}", U32)
-        before += [
-            Decl(part, Call("mulhi", (n, Var(self.reciprocal)), U32), const=True),
-            Decl(rest, Binary("-", n, Binary("*", Var(part), Var(self.word))), const=True),
-        ]
-        if t.bits == U32.bits or is_less:
-            more = Binary(">=", Var(rest), Var(self.word))
-        else:  # the largest word is less than a divisor beyond all words
-            more = Binary(">=", cast(Var(rest), t, "c"), Var(self.whole))
+        next_, r, half = add(cast(n, U64, "c"), Const(1, U64)), Var(self.reciprocal), Const(32, U64)
+        low = Binary(">>", Binary("*", next_, cast(cast(r, U32, "c"), U64, "c")), half)
+        high = Binary(">>", Binary("+", Binary("*", next_, Binary(">>", r, half)), low), half)
+        part = fresh(f"over_{self.name}", U32)
+        before.append(Decl(part, cast(high, U32, "c"), const=True))
+        found: Expr = Var(part)
         if e.op == "%":
-            return cast(Select(more, Binary("-", Var(rest), Var(self.word)), Var(rest)), t, "c")
-        return cast(Binary("+", Var(part), Select(more, Const(1, U32), Const(0, U32))), t, "c")
+            found = Binary("-", n, Binary("*", Var(part), Var(self.word)))
+        return cast(found, _scalar(e), "c")
 
 
 def _scalar(e: Expr) -> Scalar:
@@ -191,6 +184,9 @@ class _Divisions:
         changing = assigned(loop.body) | set(declared(loop.body)) | inner
         runs = _runs(loop)
         sure = set(_always(loop.body)) if runs is not None else set[Expr]()
+        if runs is not None and (self._has_iterations(loop) or _has_own_blocks(loop, self.kernel)):
+            runs = None  # no thread is in front of it for nothing
+        dividing = {e.b for e in sure if isinstance(e, Binary) and e.op in ("/", "%")}  # none is 0, or the source fails
         known: dict[Expr, _Divisor] = {}
         first: list[Stmt] = []
 
@@ -201,10 +197,11 @@ class _Divisions:
                 return e
             self.count += 1
             if e.b not in known:
-                there = Select(runs, e.b, cast(i32(1), _scalar(e))) if runs is not None and _loads(e.b) else e.b
-                known[e.b] = _Divisor.of(e.b, there, first)
-            high = self.facts.interval(e.a).high
-            return known[e.b].divides(e, before, high is not None and high < WORD)
+                least = self.facts.interval(e.b).low
+                one, asked = cast(i32(1), _scalar(e)), least is None or least < 1
+                there = Select(runs, e.b, one) if runs is not None and (asked or _loads(e.b)) else e.b
+                known[e.b] = _Divisor.of(e.b, there, first, not asked or e.b in dividing)
+            return known[e.b].divides(e, before)
 
         def on(s: Stmt) -> Stmt | Body:
             before: list[Stmt] = []
@@ -220,6 +217,13 @@ class _Divisions:
 
         body = map_body(loop.body, on)
         return (*first, replace(loop, body=body)) if first else (loop,)
+
+    def _has_iterations(self, loop: Loop) -> bool:
+        """Whether ``loop`` goes round at all sizes."""
+        if isinstance(loop, For):
+            return False
+        start, end = self.facts.interval(loop.lo), self.facts.interval(loop.hi)
+        return start.high is not None and end.low is not None and start.high < end.low
 
     def _is_one(self, e: Binary, changing: set[Sym], sure: set[Expr]) -> bool:
         """Whether ``e`` divides by what is the same in all iterations, and both numbers are such that a reciprocal of
@@ -253,6 +257,14 @@ def _runs(loop: Loop) -> Expr | None:
     if isinstance(loop, For):
         return None
     return Binary("<", loop.lo, loop.hi)
+
+
+def _has_own_blocks(loop: Loop, kernel: Kernel) -> bool:
+    """Whether ``kernel`` is launched without blocks where ``loop`` has no iteration: there are as many as loops over
+    them take, which all go over the same range."""
+    spread = [s for s in walk(kernel.body) if isinstance(s, Par) and any(lv.kind == "block" for lv in s.dist)]
+    taking = all(s.dist[-1].kind == "block" and s.dist[-1].n is None for s in spread)
+    return any(s.var == loop.var for s in spread) and taking and len({(s.lo, s.hi) for s in spread}) == 1
 
 
 def _always(body: Body) -> Iterator[Expr]:

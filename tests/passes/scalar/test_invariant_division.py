@@ -50,7 +50,7 @@ def test_quotients_and_remainders_of_words_are_exact(d: int) -> None:
     near = [max(0, min((1 << 32) - 1, d * k + by)) for k in (1, 2, 3, ((1 << 32) - 1) // d) for by in (-1, 0, 1)]
     x = np.array([*EDGES, *near, *(rng.randrange(1 << 32) for _ in range(40))], np.uint32)
     kernel = divided(parse_kernel(ROWS))
-    assert "mulhi" in print_kernel(kernel) and "% d" not in print_kernel(kernel)
+    assert "d_reciprocal" in print_kernel(kernel) and "% d" not in print_kernel(kernel)
     q, r = np.zeros_like(x), np.zeros_like(x)
     found = run(kernel, {"x": x, "q": q, "r": r, "n": len(x), "d": d})
     assert found.ok
@@ -63,12 +63,32 @@ def test_extents_in_memory_are_read_once_in_front_of_the_loop(extents: tuple[int
     assert isinstance(raised, Result)
     kernel = divided(raised.kernel)
     text = print_kernel(kernel)
-    assert text.count("mulhi") == 6 and "for d" not in text
+    assert text.count("let over_dims") == 6 and "for d" not in text
     n = 120
     x, dims = np.arange(n, dtype=np.float32), np.array([*extents, 1, 1, 1], np.uint64)
     args = {"x": x, "y": np.zeros(n, np.float32), "dims": dims, "n": n}
     both = [run(k, {**args, "y": np.zeros(n, np.float32)}).outputs["y"] for k in (raised.kernel, kernel)]
     assert (both[0] == both[1]).all() and both[0].any()
+
+
+@pytest.mark.parametrize(
+    ("levels", "count", "asks"),
+    [
+        ("thread.x 32, block.x", "n: u32", False),
+        ("thread.x 32, block.x 8, seq", "n: u32", True),
+        ("thread.x 32, block.x 8, seq", "n: u32 range 1..1000", False),
+    ],
+)
+def test_extents_are_read_without_a_question_where_threads_have_something_to_do(
+    levels: str, count: str, asks: bool
+) -> None:
+    kernel = divided(
+        parse_kernel(f"""kernel k(x: f32 const*, y: f32*, dims: u32 const*, {count})
+  par i: u32 in 0_u32..n @ [{levels}]
+    y[i] = x[i % dims[1]]
+""")
+    )
+    assert ("0_u32 < n ?" in print_kernel(kernel)) == asks
 
 
 def test_nothing_is_read_in_front_of_a_loop_without_iterations() -> None:
