@@ -25,6 +25,8 @@ _ELSEWHERE = (c_ast.Return, c_ast.Goto, c_ast.Label, c_ast.Decl, Lambda, c_ast.A
 
 _PURE = frozenset({"min", "max"})
 
+_STEPS = frozenset({"++", "--", "p++", "p--"})
+
 
 def follow_values(loop: Any, env: Env, changed: Collection[str]) -> bool:
     """Whether ``loop`` does nothing but compute ``changed`` variables, all of them constants before it, until one has
@@ -73,6 +75,8 @@ def _computes(loop: Any, names: Collection[str]) -> bool:
         if isinstance(n, c_ast.FuncCall) and _called(n.name) not in _PURE:
             return False
         if isinstance(n, c_ast.Assignment) and key_of(n.lvalue) not in names:
+            return False
+        if isinstance(n, c_ast.UnaryOp) and n.op in _STEPS and key_of(n.expr) not in names:
             return False
     return True
 

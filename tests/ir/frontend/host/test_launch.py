@@ -65,9 +65,18 @@ def test_threads_that_a_loop_doubles(host: str, threads: list[int], sizes: list[
     assert [dims(source[len(KERNEL) :], {"n": n})[3] for n in sizes] == threads
 
 
-@pytest.mark.parametrize("host", ["int t = 1; while (t < n) t *= 2;", "int t = m; while (t < 64) t *= 2;"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "int t = 1; while (t < n) t *= 2;",
+        "int t = m; while (t < 64) t *= 2;",
+        "int t = 1; while (t < 64 && m < n) { t *= 2; m++; }",
+        "int t = 1; while (t < 64 && t < n) { t *= 2; note(t); }",
+    ],
+)
 def test_threads_that_no_constant_bounds_are_a_number_of_the_host(host: str) -> None:
-    k = load(KERNEL + f"void f(float* p, int n, int m) {{ {host} k<<<n, t>>>(p, n, m); }}", name="k.cu")
+    source = KERNEL + f"void note(int); void f(float* p, int n, int m) {{ {host} k<<<n, t>>>(p, n, m); }}"
+    k = load(source, name="k.cu")
     assert k.launch is not None and print_expr(k.launch.block[0]) == "t"
 
 
