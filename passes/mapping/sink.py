@@ -27,10 +27,10 @@ from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.fold import lt
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Body, Decl, Expr, For, If, Level, Load, Par, Stmt, Store, Sym, While, bodies, fresh
+from ktc.ir.nodes import Assign, Body, Decl, For, If, Level, Par, Stmt, Store, Sym, While, bodies, fresh
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_private
-from ktc.ir.walk import assigned, declared, mentions, refresh, rename, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import assigned, declared, loads_in, mentions, refresh, rename, stmt_exprs, used, used_in, walk
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
@@ -157,7 +157,7 @@ class _Sinking:
 
     def _may_be_again(self, s: Decl) -> bool:
         return s.init is not None and s.sym not in self.changed and is_removable(s.init) and not (
-            used(s.init) & self.changed or any(self._is_written(x.buffer) for x in _loads(s.init)))  # fmt: skip
+            used(s.init) & self.changed or any(self._is_written(x.buffer) for x in loads_in(s.init)))  # fmt: skip
 
     def _needed(self, run: Sequence[Stmt]) -> list[Decl]:
         wanted, again = used_in(tuple(run)) - set(declared(tuple(run))), list[Decl]()
@@ -172,15 +172,11 @@ class _Sinking:
         return any(not is_private(x) and may_alias(b, x, apart) for x in self.changed)
 
     def _check_memory(self, s: Stmt) -> None:
-        read = next((x.buffer for e in stmt_exprs(s) for x in _loads(e) if self._is_written(x.buffer)), None)
+        read = next((x.buffer for e in stmt_exprs(s) for x in loads_in(e) if self._is_written(x.buffer)), None)
         if read is not None:
             why = f"'{read.name}' is read for all iterations of '{self.loop.var.name}', which may write it"
             hint = "noalias in the workload, or __restrict__, says that buffers do not overlap"
             raise Refusal("E-SINK-MEMORY", why, places(s, self.loop), hint)
-
-
-def _loads(e: Expr) -> list[Load]:
-    return [x for x in walk_expr(e) if isinstance(x, Load)]
 
 
 __all__ = ["Sink"]

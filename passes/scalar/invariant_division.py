@@ -59,6 +59,7 @@ from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
+    loads_in,
     map_body,
     map_expr,
     map_stmt_exprs,
@@ -111,7 +112,7 @@ def _divides(loop: For) -> bool:
     """Whether each round of ``loop`` may divide by another number, which is the same in all iterations around it."""
     quotients = (e for e in all_exprs(loop.body) if isinstance(e, Binary) and e.op in ("/", "%"))
     own = {loop.var, *declared(loop.body)}
-    return any(used(x.index[0]) & own for e in quotients for x in _loads(e.b))
+    return any(used(x.index[0]) & own for e in quotients for x in loads_in(e.b))
 
 
 def _outermost(body: Body) -> Iterator[Loop]:
@@ -199,7 +200,7 @@ class _Divisions:
             if e.b not in known:
                 least = self.facts.interval(e.b).low
                 one, asked = cast(i32(1), _scalar(e)), least is None or least < 1
-                there = Select(runs, e.b, one) if runs is not None and (asked or _loads(e.b)) else e.b
+                there = Select(runs, e.b, one) if runs is not None and (asked or _buffer(e.b)) else e.b
                 known[e.b] = _Divisor.of(e.b, there, first, not asked or e.b in dividing)
             return known[e.b].divides(e, before)
 
@@ -235,7 +236,7 @@ class _Divisions:
             return False
         if not used(e.a) & changing:
             return False
-        if _loads(e.b) and (e not in sure or any(x.buffer in self.written for x in _loads(e.b))):
+        if _buffer(e.b) and (e not in sure or any(x.buffer in self.written for x in loads_in(e.b))):
             return False
         if not is_movable(map_expr(e.b, lambda x: cast(i32(1), _scalar(x)) if isinstance(x, Load) else x)):
             return False
@@ -244,12 +245,9 @@ class _Divisions:
         return fits and (not t.is_signed or (d.low is not None and d.low >= 0))
 
 
-def _loads(e: Expr) -> list[Load]:
-    return [x for x in walk_expr(e) if isinstance(x, Load)]
-
-
 def _buffer(e: Expr) -> str | None:
-    return next((x.buffer.name for x in _loads(e)), None)
+    """The name of the first buffer that ``e`` reads; None where it reads none."""
+    return next((x.buffer.name for x in loads_in(e)), None)
 
 
 def _runs(loop: Loop) -> Expr | None:
