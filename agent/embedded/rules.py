@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 from itertools import chain, islice
 
 from ktc.agent.expectations import Expectations, behind
@@ -85,7 +86,7 @@ class Rules:
         yield from self._refinements(o, 0, EARLY if not _on_a_cpu(o) else REFINING_ON_A_CPU)
         waiting: list[Proposal] = []
         if o.raised is not None:
-            yield from islice(self._behind(o, *_of_known_rank(o.raised, o), waiting), OF_KNOWN_RANK)
+            yield from self._of_known_rank(o, *_of_known_rank(o.raised, o), waiting)
             yield from self._behind(o, *_busy(o.raised), waiting)
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
@@ -94,6 +95,15 @@ class Rules:
         if o.raised is None or not _on_a_cpu(o):
             yield from self._sites(o)
         yield from waiting
+
+    def _of_known_rank(self, o: Observation, before: str, known: Kernel, waiting: list[Proposal]) -> Iterator[Proposal]:
+        """Ideas from the structure of ``known``, which has numbers of dimensions bound; each first with divisions by
+        extents in memory as multiplications, where there are any: they take longer than all else."""
+        divides = not _on_a_cpu(o) and before and after(known, DIVIDED) is not None
+        for p in islice(self._behind(o, before, known, waiting), OF_KNOWN_RANK):
+            if divides:
+                yield replace(p, script=_then(p.script, DIVIDED), reason=f"{p.reason}; quotients by reciprocals")
+            yield p
 
     def _behind(self, o: Observation, before: str, kernel: Kernel, waiting: list[Proposal]) -> Iterator[Proposal]:
         """Ideas from the structure of ``kernel``, which the steps ``before`` lead to; none where there are no steps."""
@@ -397,6 +407,8 @@ EARLY = ("fast-math",)
 
 REFINING_ON_A_CPU = (*EARLY, "cache-hints")
 """The same where a compiler of loops does the rest itself: stores past the caches are for us to ask for."""
+
+DIVIDED = "invariant-division"
 
 OF_KNOWN_RANK = 4
 """Ideas for tensors of as many dimensions as those that were seen, before others: code that is written out for each of

@@ -56,7 +56,6 @@ from ktc.ir.nodes import (
 from ktc.ir.purity import is_movable, is_removable
 from ktc.ir.types import U32, U64, Scalar
 from ktc.ir.walk import (
-    all_exprs,
     assigned,
     declared,
     loads_in,
@@ -74,7 +73,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import places_of
 from ktc.passes.core.refusals import Refusal, Result
 
-from .written_out import written_out
+from .written_out import divides_by_elements, written_out
 
 Loop: TypeAlias = For | Par | Reduce
 
@@ -97,7 +96,7 @@ class InvariantDivision(Pass[Arguments]):
         return [Site(self.step(), found.notes[0])] if isinstance(found, Result) else []
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        kernel = kernel.with_(body=written_out(kernel.body, _divides))
+        kernel = kernel.with_(body=written_out(kernel.body, divides_by_elements))
         loops = args.loop.find(kernel) if args.loop is not None else [*_outermost(kernel.body)]
         job = _Divisions(kernel)
         to = {s.var: job.replaced(s) for s in loops}
@@ -106,13 +105,6 @@ class InvariantDivision(Pass[Arguments]):
         body = map_body(kernel.body, lambda s: to[s.var] if isinstance(s, Loop) and s.var in to else s)
         at = ", ".join(places_of(kernel, [s for s in loops if len(to[s.var]) > 1]))
         return Result(kernel.with_(body=body), (f"{job.count} division{'s' if job.count > 1 else ''} in {at}",))
-
-
-def _divides(loop: For) -> bool:
-    """Whether each round of ``loop`` may divide by another number, which is the same in all iterations around it."""
-    quotients = (e for e in all_exprs(loop.body) if isinstance(e, Binary) and e.op in ("/", "%"))
-    own = {loop.var, *declared(loop.body)}
-    return any(used(x.index[0]) & own for e in quotients for x in loads_in(e.b))
 
 
 def _outermost(body: Body) -> Iterator[Loop]:

@@ -25,6 +25,8 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.serial_sums import counted_to
 
+from .written_out import divides_by_elements
+
 MOST_TAPS = 16
 """Turns of a loop over taps: longer ones gain little from a number that is known."""
 
@@ -81,7 +83,8 @@ def _is_chosen(e: Expr) -> bool:
 def ranks(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, int]:
     """Small parameters with one value at all ``sizes`` that say how many dimensions a tensor of ``kernel`` has: how far
     serial loops go through arrays of a thread's own, filled with extents and strides, or which of their elements is
-    the last. Where they are known, the arrays are names.
+    the last; or how many elements of a buffer they divide by. Where they are known, the arrays are names, and what is
+    divided by is the same in all iterations.
 
     Arrays that are filled with one number at all ``sizes`` say nothing of a tensor, and their digits by themselves are
     never tested; so they are left alone.
@@ -94,9 +97,14 @@ def ranks(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, int]:
             i for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load) and x.buffer in own for i in x.index
         )
         found |= {v for i in places for v in used(expand(i, names))}
-        if isinstance(s, For) and any(x.buffer in own and s.var in used(i) for x in _loads(s) for i in x.index):
+        if isinstance(s, For) and (_goes_through(s, own) or divides_by_elements(s)):
             found |= {v for e in (s.init, s.cond) for v in used(expand(e, names))}
     return {v.name: fixed[v] for v in sorted(found, key=lambda v: v.name) if 1 <= fixed.get(v, 0) <= MOST_TAPS}
+
+
+def _goes_through(loop: For, arrays: set[Sym]) -> bool:
+    """Whether each round of ``loop`` reads another element of one of ``arrays``."""
+    return any(x.buffer in arrays and loop.var in used(i) for x in _loads(loop) for i in x.index)
 
 
 def _fills(kernel: Kernel) -> dict[Sym, list[Expr]]:

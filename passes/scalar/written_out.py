@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ktc.ir.fold import evaluate, simplify
-from ktc.ir.nodes import Body, Break, Const, Continue, Decl, For, If, Return, Stmt
+from ktc.ir.nodes import Binary, Body, Break, Const, Continue, Decl, For, If, Return, Stmt
 from ktc.ir.types import Scalar, Type
-from ktc.ir.walk import assigned, keep, map_body, refresh, substitute, substitute_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    keep,
+    loads_in,
+    map_body,
+    refresh,
+    substitute,
+    substitute_expr,
+    used,
+)
 
 MOST_ROUNDS = 8
 
@@ -25,6 +36,14 @@ def written_out(body: Body, wanted: Callable[[For], bool]) -> Body:
         return s if rounds is None or not rounds else tuple(x for r in rounds for x in r)
 
     return map_body(body, on)
+
+
+def divides_by_elements(loop: For) -> bool:
+    """Whether each round of ``loop`` may divide by another element of a buffer, which is the same in all iterations
+    around it."""
+    own = {loop.var, *declared(loop.body)}
+    quotients = (e for e in all_exprs(loop.body) if isinstance(e, Binary) and e.op in ("/", "%"))
+    return any(used(i) & own for e in quotients for x in loads_in(e.b) for i in x.index)
 
 
 def _rounds(s: For) -> Iterator[Body]:
@@ -74,4 +93,4 @@ def _is_left(body: Body) -> bool:
     return False
 
 
-__all__ = ["written_out"]
+__all__ = ["divides_by_elements", "written_out"]

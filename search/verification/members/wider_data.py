@@ -3,8 +3,9 @@
 Blocks that keep the first 256 counts of a histogram in shared memory have a branch for elements beyond; where the data
 are letters, that branch is never entered. Nothing in a kernel depends on how many elements a buffer has that it is not
 told the number of, so the original and the candidate are compared once more with such buffers longer and with integers
-beyond their range. Where the original has a defect then, as one has that looks the integers up in a table of its own,
-nothing is learnt.
+beyond their range. Nor does it know how numbers that are passed hang together: that ``count`` elements are as many as
+the extents of a tensor have, so that a quotient by the outermost extent is 0. They are compared with more of them, too.
+Where the original has a defect then, as one has that looks the integers up in a table of its own, nothing is learnt.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.reference import names
 from ktc.search.verification.instances.instances import instances
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import oracle_for
@@ -26,6 +28,9 @@ from .knob_members import learn
 WIDER = 8
 """How many times as many numbers, and elements, there are."""
 
+MORE = 2
+"""How many times as many elements a kernel is told of."""
+
 COUNT = 2
 """Instances."""
 
@@ -33,9 +38,15 @@ COUNT = 2
 def learn_from_wider_data(job: Job, missing: Callable[[Job], str]) -> bool:
     """Adds to what ``job`` has exercised what the candidate exercises with data of a wider range, if it does what the
     original does there: whether it does. ``missing`` is for those that look for what has not been exercised."""
-    wider = _wider(job.workload)
-    if wider is None:
-        return False
+    found = False
+    for wider in (_wider(job.workload), _more(job.workload)):
+        if wider is not None and missing(job):
+            found |= _learn(job, wider)
+    return found
+
+
+def _learn(job: Job, wider: Workload) -> bool:
+    """Whether the candidate does what the original does with the data of ``wider``: adds what it exercises then."""
     oracle = oracle_for(job.original, wider, job.oracle.variant, job.oracle.seed)
     oracle.shared = None
     chosen = instances(oracle.original, job.candidate, wider, count=COUNT)
@@ -52,6 +63,28 @@ def _wider(workload: Workload) -> Workload | None:
     ranged = [a.name for a in workload.args if _between_numbers(a)]
     args = tuple(_ranged(a) if a.name in ranged else _longer(a) for a in workload.args)
     return replace(workload, args=args) if ranged and args != workload.args else None
+
+
+def _more(workload: Workload) -> Workload | None:
+    """The workload with numbers that are computed from several sizes twice as large, and all buffers as much longer;
+    None if there is no such number."""
+    computed = {a.name for a in workload.args if a.role == "scalar" and _is_product(a.value)}
+    args = tuple(
+        replace(a, value=f"{MORE} * ({a.value})") if a.name in computed else _times_as_long(a) for a in workload.args
+    )
+    return replace(workload, args=args) if computed else None
+
+
+def _is_product(value: object) -> bool:
+    """Whether a number is one of several sizes, as the elements of all rows are."""
+    return isinstance(value, str) and "*" in value and len(names(value)) > 1
+
+
+def _times_as_long(a: ArgSpec) -> ArgSpec:
+    """A buffer with more elements."""
+    if not a.shape or a.values:
+        return a
+    return replace(a, shape=(f"{MORE} * ({a.shape[0]})", *a.shape[1:]))
 
 
 def _between_numbers(a: ArgSpec) -> bool:

@@ -149,6 +149,28 @@ def test_a_matrix_times_a_vector_has_a_warp_for_each_row():
     assert "split-reduction{loop=b map=[vec 4, unroll 2]}" in Rules().propose(o, 6)[0].script
 
 
+RANKED = """\
+kernel k(x: f32 const*, y: f32*, dims: u64 const*, n: u32, rank: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: u32 = u32(blockIdx.x) * 64_u32 + u32(threadIdx.x)
+  if i < n
+    var left: u32 = i
+    var at: u32 = 0_u32
+    for d: i32 = 0; d < rank; d + 1
+      at += left % dims[d]
+      left /= dims[d]
+    y[i] = x[at]
+"""
+
+
+def test_extents_in_memory_are_divided_by_with_reciprocals_where_there_are_always_as_many():
+    _, o = observe(RANKED, {"n": 1 << 20, "rank": 3})
+    scripts = [p.script for p in Rules().propose(o, 8)]
+    assert scripts[0] == f"{scripts[1]} | invariant-division" and "| specialize{rank=3} |" in scripts[1]
+    _, o = observe(RANKED, {"n": 1 << 20, "rank": 40})
+    assert not any("invariant-division" in p.script for p in Rules().propose(o, 8))
+
+
 @pytest.mark.parametrize("written", ["x", "y"], ids=["in place", "beside"])
 def test_a_softmax_as_first_written_keeps_its_row_in_registers(written):
     """The sweep that sums stores what the last one reads and overwrites; that store is left out first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktc.ir.text import parse_kernel
-from ktc.passes.scalar.window_sizes import tap_counts, window_sizes
+from ktc.passes.scalar.window_sizes import ranks, tap_counts, window_sizes
 
 POOL = """\
 kernel pool(to: f32* restrict, of: f32 const* restrict, h: i32, w: i32, size: i32, stride: i32, pad: i32)
@@ -48,3 +48,22 @@ def test_windows_that_lie_apart_are_none() -> None:
 
 def test_short_rows_are_no_windows() -> None:
     assert not found(ROWS, {"n": 64, "d": 8})
+
+
+EXTENTS_IN_MEMORY = parse_kernel("""kernel k(x: f32 const*, y: f32*, dims: u64 const*, n: u32, rank: i32)
+  par i: u32 in 0_u32..n @ [thread.x 64, block.x]
+    var left: u32 = i
+    var at: u32 = 0_u32
+    for d: i32 = 0; d < rank; d + 1
+      at += left % dims[d]
+      left /= dims[d]
+    y[i] = x[at]
+""")
+
+
+def test_how_many_extents_are_divided_by_is_a_rank() -> None:
+    def seen(*found: int) -> list[dict[str, int | float]]:
+        return [{"n": 1000 * k, "rank": rank} for k, rank in enumerate(found, 1)]
+
+    assert ranks(EXTENTS_IN_MEMORY, seen(3, 3)) == {"rank": 3}
+    assert ranks(EXTENTS_IN_MEMORY, seen(3, 4)) == ranks(EXTENTS_IN_MEMORY, seen(100)) == {}
