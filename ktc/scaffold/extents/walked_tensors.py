@@ -2,12 +2,13 @@
 
 A draft passes :data:`RANK` dimensions, each a size of its own, and strides of elements that lie one after the other, or
 (:data:`REVERSED`) of those of the tensor with its dimensions in the opposite order: most such kernels ask which it is.
+Of several tensors with strides of their own each may be in either order.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ktc.ir.analysis.defs import expand
@@ -28,10 +29,11 @@ UNKNOWN = -(1 << 62)
 """The place of an element that is not known."""
 
 REVERSED = "reversed"
-"""The size that is 0 where elements lie in the order of the dimensions, and 1 where in the opposite order."""
+"""The size that is 0 where elements lie in the order of the dimensions, and 1 where in the opposite order; of a second
+tensor :data:`REVERSED` and its number."""
 
-TURNED = ("medium", "odd")
-"""The scenarios in which elements lie in the opposite order."""
+TURNED = (("medium", "odd"), ("small", "odd"))
+"""The scenarios in which elements of the first, and of a second, tensor lie in the opposite order."""
 
 Scenario = tuple[str, dict[str, int], str]
 
@@ -71,9 +73,11 @@ def with_orders(scenarios: Sequence[Scenario], roles: Roles) -> list[Scenario]:
     """``scenarios`` (name, sizes, more) with the order in which elements lie: reversed in every second, so that what a
     kernel does for either is seen and tuned."""
     texts = (*roles.tied.values(), *(text for listed in roles.listed.values() for text in listed))
-    if not any(REVERSED in names_in(text) for text in texts):
-        return list(scenarios)
-    return [(name, {**sizes, REVERSED: int(name in TURNED)}, more) for name, sizes, more in scenarios]
+    orders = sorted({n for text in texts for n in names_in(text) if n.split("_")[0] == REVERSED})
+    turned = {n: TURNED[k % len(TURNED)] for k, n in enumerate(orders)}
+    return [
+        (name, {**sizes, **{n: int(name in at) for n, at in turned.items()}}, more) for name, sizes, more in scenarios
+    ]
 
 
 def _tensors(k: Kernel, roles: Roles) -> Tensors:
@@ -83,11 +87,12 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
     axes = {*_axes(k, {b for w in found for b, _ in w.dims})}
     listed = [w for w in found if not {*w.rank} & {*roles.tied, *roles.fixed, *axes}]
     groups = list(dict.fromkeys(w.dims for w in listed))
+    orders = _orders(row[0] for w in listed for row in w.strides)
     for w in listed:
         prefix = "dim" if len(groups) == 1 else f"dim{groups.index(w.dims)}"
         names = [f"{prefix}_{d}" for d in reversed(range(len(w.dims)))]  # the innermost first, as the places are
-        texts = [text for _, text in _stride_texts(names)]
-        for place, text in (*zip(w.dims, names), *(x for row in w.strides for x in zip(row, texts))):
+        strides = ((at, text) for row in w.strides for at, text in zip(row, _stride_texts(names, orders[row[0]])))
+        for place, text in (*zip(w.dims, names), *strides):
             if said.setdefault(place, text) != text:
                 return Tensors()
         out.ranks |= w.rank
@@ -97,7 +102,8 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
         out.sizes += [n for n in reversed(names) if n not in out.sizes]
     whole = {w.dims[0][0]: w.dims for w in listed if sorted(n for _, n in w.dims) == list(range(len(w.dims)))}
     for dims, strides in _beside(k, whole.keys()):
-        for (buffer, n), (_, text) in zip(whole[dims], _stride_texts([said[x] for x in whole[dims]])):
+        order = next((orders[at] for at in orders if at[0] == strides), REVERSED)
+        for (buffer, n), text in zip(whole[dims], _stride_texts([said[x] for x in whole[dims]], order)):
             if buffer == dims and said.setdefault((strides, n), text) != text:
                 return Tensors()
     buffers = {b for b, _ in said}
@@ -116,11 +122,17 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
     return out
 
 
-def _stride_texts(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The dimensions ``names``, the innermost first, each with its stride in either order."""
-    for d, name in enumerate(names):
+def _orders(first: Iterable[Place]) -> dict[Place, str]:
+    """The sizes that say in which order elements of tensors lie, by the ``first`` place of each's strides."""
+    places = sorted(set(first))
+    return {at: REVERSED if k == 0 else f"{REVERSED}_{k}" for k, at in enumerate(places)}
+
+
+def _stride_texts(names: Sequence[str], order: str) -> Iterator[str]:
+    """The strides of the dimensions ``names``, the innermost first, in either ``order``."""
+    for d in range(len(names)):
         inner, outer = (" * ".join(reversed(x)) or "1" for x in (names[:d], names[d + 1 :]))
-        yield name, inner if inner == outer else f"{outer} if {REVERSED} else {inner}"
+        yield inner if inner == outer else f"{outer} if {order} else {inner}"
 
 
 def _beside(k: Kernel, extents: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -10,15 +10,17 @@ Where the original has a defect then, as one has that looks the integers up in a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from ktc.ir.kernel import Kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.reference import names
-from ktc.search.verification.instances.instances import instances
+from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker, instances
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import oracle_for
 from ktc.search.verification.rungs.exact import exact
@@ -32,29 +34,48 @@ MORE = 2
 """How many times as many elements a kernel is told of."""
 
 COUNT = 2
-"""Instances."""
+"""Instances with a wider range of numbers."""
+
+COST = 1 << 18
+"""What instances with more elements cost together (see :attr:`~.instances.Instance.cost`)."""
 
 
 def learn_from_wider_data(job: Job, missing: Callable[[Job], str]) -> bool:
     """Adds to what ``job`` has exercised what the candidate exercises with data of a wider range, if it does what the
     original does there: whether it does. ``missing`` is for those that look for what has not been exercised."""
     found = False
-    for wider in (_wider(job.workload), _more(job.workload)):
+    for wider, chosen in ((_wider(job.workload), _few), (_more(job.workload), _as_tried)):
         if wider is not None and missing(job):
-            found |= _learn(job, wider)
+            found |= _learn(job, wider, chosen)
     return found
 
 
-def _learn(job: Job, wider: Workload) -> bool:
-    """Whether the candidate does what the original does with the data of ``wider``: adds what it exercises then."""
+def _learn(job: Job, wider: Workload, chosen: Callable[[Job, Kernel, Workload], list[Instance]]) -> bool:
+    """Whether the candidate does what the original does with the data of ``wider`` in the ``chosen`` instances: adds
+    what it exercises then."""
     oracle = oracle_for(job.original, wider, job.oracle.variant, job.oracle.seed)
     oracle.shared = None
-    chosen = instances(oracle.original, job.candidate, wider, count=COUNT)
-    made = Job(oracle.original, job.candidate, oracle, chosen, wider, only=True)
-    if not chosen or exact(made).status != "pass" or not made.coverage.tried:
+    tried = chosen(job, oracle.original, wider)
+    made = Job(oracle.original, job.candidate, oracle, tried, wider, only=True)
+    if not tried or exact(made).status != "pass" or not made.coverage.tried:
         return False
     learn(job, [made])
     return True
+
+
+def _few(job: Job, original: Kernel, wider: Workload) -> list[Instance]:
+    """A few instances of ``wider``."""
+    return instances(original, job.candidate, wider, count=COUNT)
+
+
+def _as_tried(job: Job, original: Kernel, wider: Workload) -> list[Instance]:
+    """Instances of ``wider`` of the sizes that ``job`` has tried, the cheapest first: what is missing may be missing in
+    several branches, which other sizes lead to."""
+    maker = Maker((original, job.candidate), wider, MAX_ELEMENTS)
+    made = (maker.make(i.sizes) for i in job.coverage.tried)
+    found = sorted((i for i in made if i is not None), key=lambda i: i.cost)
+    costs = itertools.accumulate(i.cost for i in found)
+    return [i for i, cost in zip(found, costs) if cost <= COST]
 
 
 def _wider(workload: Workload) -> Workload | None:

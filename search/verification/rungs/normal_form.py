@@ -15,6 +15,7 @@ from ktc.ir.fold import evaluate, fold_node, is_const
 from ktc.ir.interp.domains.rounding import round_to
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    COMPARISONS,
     Alloc,
     Atomic,
     Barrier,
@@ -164,6 +165,7 @@ class _Shape:
         e = fold_node(e)
         if isinstance(e, Binary) and e.op == "!=" and is_const(e.b, 0):
             return _truth(e.a)
+        e = _compared_narrow(e)
         if isinstance(e, Binary) and e.op in ("==", "!=") and e.a.type == U32:  # of the same bits either way
             e = replace(e, a=self.signed(e.a), b=self.signed(e.b))
         if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
@@ -203,8 +205,10 @@ class _Shape:
         return self.cast(Cast(I32, e, "c")) if e.type == U32 else e
 
     def subscript(self, e: Expr) -> Expr:
-        """An index: 32 bits wide it is signed."""
+        """An index: 32 bits wide it is signed, and so is a number that has no more."""
         e = _unsigned_last(e)
+        if isinstance(e, Const) and I32.extremes[0] <= e.value <= I32.extremes[1]:
+            return Const(e.value, I32)
         return self.cast(Cast(I32, e, "c")) if e.type == U32 else e
 
     def cast(self, e: Cast) -> Expr:
@@ -243,6 +247,18 @@ def _truth(x: Expr) -> Expr:
     t = x.type
     assert isinstance(t, Scalar)
     return Binary("!=", x, Const(0.0 if t.is_float else 0, t))
+
+
+def _compared_narrow(e: Expr) -> Expr:
+    """A comparison of a number that was widened, with one that the narrower type has as well: in that type."""
+    if not (isinstance(e, Binary) and e.op in COMPARISONS and isinstance(e.a, Cast) and isinstance(e.b, Const)):
+        return e
+    t = e.a.x.type
+    if e.a.style == "bit" or not _int(e.a.to) or not _int(t) or not _preserves(e.a):
+        return e
+    assert isinstance(t, Scalar)
+    low, high = t.extremes
+    return Binary(e.op, e.a.x, Const(e.b.value, t)) if low <= e.b.value <= high else e
 
 
 def _unsigned_last(e: Expr) -> Expr:

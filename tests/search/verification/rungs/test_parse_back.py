@@ -212,3 +212,24 @@ def test_numbers_are_equal_with_and_without_sign_and_less_only_with_one() -> Non
     assert less[0] != less[1]
     never = normal(parse_kernel(PLAIN.replace("if true", "if false")))
     assert never != same[0]
+
+
+WIDENED = """
+kernel known(y: f32* restrict, x: f32 const* restrict, dims: u64 const* restrict)
+  launch grid(1) block(64)
+  var t: u64 = 0_u64
+  for d: u32 = 0_u32; u64(d) < 3_u64; d + 1_u32
+    t += dims[2_u64 - u64(d)]
+  y[i32(threadIdx.x)] = x[5_i64] * f32(t)
+"""
+
+
+@pytest.mark.parametrize("target", ("cuda", "hip", "opencl"))
+def test_numbers_are_compared_and_index_in_any_type_that_has_them(target: str) -> None:
+    assert parse_back(parse_kernel(WIDENED), target).status == "pass"
+    other = normal(parse_kernel(WIDENED.replace("3_u64", "4_u64")))
+    assert normal(parse_kernel(WIDENED)) != other
+    assert normal(parse_kernel(WIDENED.replace("u64(d) < 3_u64", "d < 3_u32"))) == normal(parse_kernel(WIDENED))
+    negative = WIDENED.replace("d: u32", "d: i32").replace("0_u32", "0").replace("1_u32", "1")
+    wrapped = negative.replace("u64(d) < 3_u64", "d < 3")  # of a negative number they say otherwise
+    assert normal(parse_kernel(negative)) != normal(parse_kernel(wrapped))
