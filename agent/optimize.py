@@ -132,7 +132,7 @@ def optimize(
         trajectory.saw(work, run.raised or run.original, {"backend": lab.device.backend, "name": lab.device.name})
         tuned = _tuned(run, scenarios, variant)
         _tell_begin(run, tuned, 0 if scenarios else sum(s.heldout for s in work.scenarios))
-        begin_ahead(run, tuned[0])
+        begin_ahead(run, _in_turn(run, tuned, variant)[0])
         return run, tuned
 
     def bench(opening: Opening | None) -> Bench:
@@ -148,7 +148,7 @@ def optimize(
             lab.close()
             lab = bench(None)
             run, tuned = begun_on(lab, Builder(original, sizes=sizes))
-        results = _every_scenario(run, tuned, bool(scenarios))
+        results = _every_scenario(run, tuned, _in_turn(run, tuned, variant), bool(scenarios))
         report = _report(run, results, chosen, variant)
     finally:
         lab.close()
@@ -201,11 +201,21 @@ def _tell_begin(run: Run, tuned: Sequence[Scenario], held_out: int) -> None:
              scenarios=[s.name for s in tuned], held_out=held_out)  # fmt: skip
 
 
-def _every_scenario(run: Run, tuned: Sequence[Scenario], named: bool) -> list[ScenarioResult]:
-    """Tune each scenario for its share of the budget, then the finals, then the held-out scenarios; ``named``: the
-    user chose these scenarios, and wants no other."""
+def _in_turn(run: Run, tuned: Sequence[Scenario], variant: str | None) -> list[Scenario]:
+    """``tuned`` in the order in which they are searched. Within a time limit those with the most to gain come first,
+    by their arrays and weights: what is begun last may have no time, and verdicts that are waited for hold for all."""
+    if run.time_limit == math.inf:
+        return list(tuned)
+    return sorted(tuned, key=lambda s: -(s.weight or 1.0) * run.work.call_bytes(s.sizes, variant))
+
+
+def _every_scenario(
+    run: Run, tuned: Sequence[Scenario], in_turn: Sequence[Scenario], named: bool
+) -> list[ScenarioResult]:
+    """Tune each scenario, ``in_turn``, for its share of the budget, then the finals, then the held-out scenarios;
+    ``named``: the user chose these scenarios, and wants no other."""
     weight = sum(s.weight or 1.0 for s in tuned)
-    for s in tuned:
+    for s in in_turn:
         if run.finalists and run.seconds_left <= 0:
             run.notes.append(f"{s.name} is left out: {OVER}")
             continue
@@ -216,7 +226,7 @@ def _every_scenario(run: Run, tuned: Sequence[Scenario], named: bool) -> list[Sc
         try:
             search(run, s, max(0, round(share)), deadline)
         except KtcError as error:
-            if error.code != TOO_SLOW or named or (s is tuned[-1] and not run.finalists):
+            if error.code != TOO_SLOW or named or (s is in_turn[-1] and not run.finalists):
                 raise
             run.notes.append(f"{s.name} is left out: {error.message}")
     tuned = [s for s in tuned if s.name in run.finalists]

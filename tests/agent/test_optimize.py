@@ -211,11 +211,11 @@ def test_nothing_new_is_begun_after_the_time_limit(work, tmp_path):
         run(work, tmp_path, time_limit=0.0)
 
 
-def test_once_the_time_limit_is_over_other_scenarios_are_left_out(work, tmp_path):
+def test_once_the_time_limit_is_over_scenarios_with_less_to_gain_are_left_out(work, tmp_path):
     lab = FakeLab(seconds)
     report, _, _ = run(work, tmp_path, lab=lab, time_limit=1e-9)
-    assert [r.name for r in report.scenarios] == ["few"] and {at for _, at, _ in lab.measured} == {"few"}
-    assert "many is left out: the time limit was over (--time-limit)" in report.notes
+    assert [r.name for r in report.scenarios] == ["many"] and {at for _, at, _ in lab.measured} == {"many"}
+    assert "few is left out: the time limit was over (--time-limit)" in report.notes
     assert any(n.startswith("unseen is not compared: the time limit was over twice") for n in report.notes)
 
 

@@ -91,8 +91,8 @@ def _tensors(k: Kernel, roles: Roles) -> Tensors:
     for w in listed:
         prefix = "dim" if len(groups) == 1 else f"dim{groups.index(w.dims)}"
         names = [f"{prefix}_{d}" for d in reversed(range(len(w.dims)))]  # the innermost first, as the places are
-        strides = ((at, text) for row in w.strides for at, text in zip(row, _stride_texts(names, orders[row[0]])))
-        for place, text in (*zip(w.dims, names), *strides):
+        pitches = (x for row in w.strides for x in zip(row, _stride_texts(names, orders[row[0]])))
+        for place, text in (*zip(w.dims, names), *pitches):
             if said.setdefault(place, text) != text:
                 return Tensors()
         out.ranks |= w.rank
