@@ -8,8 +8,9 @@ before                                    after
     for j = 0; j != n; j + 1                  for j in 0..n
       s += x[j]                                 s += x[j]
 
-The iterations are the same, in the same order. As everywhere, index arithmetic is taken not to wrap: a loop whose
-signed counter passes the largest number has no meaning, and one whose unsigned counter may do so is left alone.
+Quotients and remainders of the old counter, ``j / 8``, are those of the new one, ``j / 2``. The iterations are the
+same, in the same order. As everywhere, index arithmetic is taken not to wrap: a loop whose signed counter passes the
+largest number has no meaning, and one whose unsigned counter may do so is left alone.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ktc.ir.arith import Facts
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, lt, mul, simplify, sub
-from ktc.ir.nodes import MIRRORED, Binary, Expr, For, Sym, Var
+from ktc.ir.nodes import MIRRORED, Binary, Const, Expr, For, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, substitute, used
+from ktc.ir.walk import assigned, keep, map_body, substitute, used
 
 
 def by_ones(loop: For, facts: Callable[[], Facts] | None = None) -> For | None:
@@ -53,9 +54,49 @@ def by_ones(loop: For, facts: Callable[[], Facts] | None = None) -> For | None:
     moved = mul(Var(v), cast(each, t))
     value = simplify(sub(loop.init, moved) if down else add(loop.init, moved))
     body = substitute(loop.body, {v: cast(value, t)})
+    if is_const(loop.init, 0) and not down:
+        body = map_body(body, keep, lambda e: _of_counter(e, v))
     return dataclasses.replace(
         loop, init=cast(i32(0), t), cond=lt(Var(v), count), step=add(Var(v), cast(i32(1), t)), body=body
     )
+
+
+def _of_counter(e: Expr, v: Sym) -> Expr:
+    """``e``; of a quotient or remainder ``(v * m + r) / n`` of a counter ``v`` from 0, where one of m and n divides the
+    other, what it is without the product."""
+    n = _divisor(e)
+    form = linear_form(e.a, (v,)) if n is not None and isinstance(e, Binary) else None
+    if n is None or form is None or not isinstance(e, Binary):
+        return e
+    m, r, t = evaluate(form.coeff(v), {}), evaluate(form.rest, {}), v.type
+    if not isinstance(m, int) or not isinstance(r, int) or m < 2 or r < 0 or not isinstance(t, Scalar):
+        return e
+
+    def number(k: int) -> Expr:
+        return cast(i32(k), t)
+
+    found: Expr | None = None
+    turns = add(Var(v), number(r // m))
+    if m % n == 0:
+        found = add(mul(Var(v), number(m // n)), number(r // n)) if e.op in ("/", ">>") else number(r % n)
+    elif n % m == 0 and e.op in ("/", ">>"):
+        found = Binary("/", turns, number(n // m))
+    elif n % m == 0:
+        found = add(mul(Binary("%", turns, number(n // m)), number(m)), number(r % m))
+    assert isinstance(e.type, Scalar)
+    return e if found is None else cast(found, e.type)
+
+
+def _divisor(e: Expr) -> int | None:
+    """What ``e`` is a quotient or remainder by, of a number that is not negative; None where it is neither."""
+    if not isinstance(e, Binary) or not isinstance(e.b, Const) or not isinstance(e.b.value, int):
+        return None
+    value = e.b.value
+    if e.op == "&":
+        return value + 1 if value > 0 and value & (value + 1) == 0 else None
+    if e.op == ">>":
+        return 1 << value if 0 <= value < 31 else None
+    return value if e.op in ("/", "%") and 0 < value < 1 << 31 else None
 
 
 def _downwards(step: Expr, facts: Callable[[], Facts] | None) -> bool | None:

@@ -42,6 +42,11 @@ ROUND = 16
 """What sizes are divided by that are as good as rounder ones: wide accesses are aligned."""
 
 
+APART = ((0, 1, 2), (1, 2, 2), (2, 0, 1), (1, 0, 2), (0, 2, 0))
+"""Which of the numbers for windows each of three has, probe after probe: no two are alike in all of them, and the
+products of all three, or of two, are none of one alone."""
+
+
 class ProbeSizes:
     """Sizes for one kernel, and what its parameters are at them."""
 
@@ -159,8 +164,9 @@ class ProbeSizes:
     def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
         """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
         if name in self.roles.windows:
-            values = PROBED[self.roles.windows[name]]
-            return values[(i + k) % len(values)]
+            values, w = PROBED[self.roles.windows[name]], list(self.roles.windows).index(name)
+            row = APART[k % len(APART)]
+            return values[(row[w % len(row)] + w // len(row)) % len(values)]
         if name in self.roles.divisors | self.roles.few | self.roles.wanted:
             return 2 << (i + k) % 3
         few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)

@@ -201,6 +201,29 @@ def test_windows_that_are_read_overlap() -> None:
     assert drafted(FRAMES).most["width"] > 10
 
 
+BOX = """
+__global__ void box(const float* in, const float* weight, float* out, int D, int R, int C, int kd, int kr, int kc) {
+  int c = blockIdx.x * 8 + threadIdx.x, r = blockIdx.y * 8 + threadIdx.y, d = blockIdx.z * 8 + threadIdx.z;
+  if (d > D - kd || r > R - kr || c > C - kc) return;
+  float s = 0.0f;
+  for (int i = 0; i < kd; ++i)
+    for (int j = 0; j < kr; ++j)
+      for (int l = 0; l < kc; ++l)
+        s += in[((d + i) * R + r + j) * C + c + l] * weight[(i * kr + j) * kc + l];
+  out[(d * (R - kr + 1) + r) * (C - kc + 1) + c] = s;
+}
+void go(const float* in, const float* weight, float* out, int D, int R, int C, int kd, int kr, int kc) {
+  dim3 grid((C - kc + 8) / 8, (R - kr + 8) / 8, (D - kd + 8) / 8);
+  box<<<grid, dim3(8, 8, 8)>>>(in, weight, out, D, R, C, kd, kr, kc);
+}
+"""
+
+
+def test_a_window_of_three_dimensions_is_their_product() -> None:
+    shapes = drafted(BOX).shapes
+    assert shapes["weight"] is not None and shapes["weight"].shape == ("kd", "kr", "kc")
+
+
 @pytest.mark.parametrize(
     ("source", "value"),
     [

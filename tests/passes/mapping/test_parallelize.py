@@ -87,6 +87,28 @@ def test_loops_by_other_steps(loop: str, to: str, element: str) -> None:
     assert differs(storing, applied(storing, "parallelize{loop=j map=[thread.x 8, seq]}"), SIZES, elements=2200) is None
 
 
+@pytest.mark.parametrize(
+    ("element", "now"),
+    [
+        ("j / 2", "j * 2"),
+        ("j / 8", "j / 2"),
+        ("(j + 5) / 2", "j * 2 + 2"),
+        ("(j + 5) / 8", "(j + 1) / 2"),
+        ("j % 32 + j / 32", "j % 8 * 4 + j / 8"),
+        ("(j + 3) % 8", "j % 2 * 4 + 3"),
+        ("(j >> 4) + (j & 15)", "j / 4 + j % 4 * 4"),
+        ("j / 3", "j * 4 / 3"),
+        ("(j - 1) / 2", "(j * 4 - 1) / 2"),
+    ],
+)
+def test_quotients_of_a_counter_by_other_steps_are_those_of_the_new_one(element: str, now: str) -> None:
+    summing = rows("var s: f32 = 0.0", "for j in 0..c step 4", f"  s += x[{element}]", "y[i] = s")
+    k = applied(summing, "parallelize{loop=j map=[thread.x 8, seq]}")
+    assert f"yield x[{now}]\n" in body_of(k)
+    if "- 1" not in element:
+        assert differs(summing, k, SIZES, elements=2200) is None
+
+
 def test_an_unsigned_counter_that_may_wrap_is_left_alone() -> None:
     for loop in ("j: u32 in 1_u32..(c as u32) step 2", "j: u32 = c as u32; j > 0; j - 1"):
         assert refused(rows(f"for {loop}", "  y[j] = x[j]"), "parallelize{loop=j}").code == "E-PARALLEL-LOOP"
