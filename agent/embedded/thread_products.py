@@ -155,6 +155,11 @@ class Layout:
         """Whether both factors are turned over."""
         return all(ways is TURNED for _, ways in self.factors)
 
+    @property
+    def one_turned(self) -> bool:
+        """Whether a factor is turned over."""
+        return any(ways is TURNED for _, ways in self.factors)
+
 
 TURNED = ("transpose=yes vec={lanes}", "transpose=yes", "")
 AS_IT_IS = ("vec={lanes}", "")
@@ -299,7 +304,8 @@ def _schedules(
     whole = ",".join(f"{x.var.name}_tile" for x in sums)
     blocks = ",".join(str(n) for n in range(1, min(MOST_BLOCKS, t.most_blocks) + 1))
     stages = size.stages(t)
-    exact = layout.turned and size.terms is not None and size.terms % t.terms == 0
+    even = layout.turned or (layout.one_turned and layout.lanes % t.terms == 0)  # wide copies leave no terms behind
+    exact = even and size.terms is not None and size.terms % t.terms == 0
     for tail in ("exact", "cut") if exact else ("cut",):
         single = tail == "exact" and len(loops) == 1
         k, terms = (f"{term}_tile", term) if single else (f"{stem}_tile.*", f"{stem}.*")

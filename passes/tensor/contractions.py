@@ -40,7 +40,7 @@ from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
 
 WORDS = (F32, I32, U32, F64)
-"""Types of elements that lie in memory as they are summed."""
+"""Types of sums that threads add up by themselves."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Product:
 def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = False) -> Product:
     """The product that ``s`` sums, or why it is none.
 
-    ``plain``: of words as they lie in memory (:data:`WORDS`), which no tensor core takes, instead of narrower elements;
+    ``plain``: a sum in words (:data:`WORDS`) that threads add up by themselves, of elements of any type;
     what is summed may then be anything that combines the two, such as their squared difference, with values that the
     sum does not change, and it may be subtracted, or the least or the greatest be kept. ``whole``: as it is before it
     is tiled, when its rows and columns may be spread over blocks alone."""
@@ -178,14 +178,14 @@ def _converted(e: Expr) -> list[Load]:
 
 
 def _words(e: Expr, changing: Collection[Sym]) -> list[Load]:
-    """The elements that the value ``e`` combines, each once; none if they are no words, or if what the sum changes has
-    a part in ``e`` otherwise."""
+    """The elements that the value ``e``, a word, combines, each once; none if they are no numbers, or if what the sum
+    changes has a part in ``e`` otherwise."""
     loads: list[Load] = []
 
     def read(x: Expr) -> bool:
         if isinstance(x, Load):
             loads.append(x)
-            return x.width == 1 and x.type in WORDS
+            return x.width == 1 and isinstance(x.type, Scalar) and x.type.kind != "bool"
         return not (isinstance(x, Var) and x.sym in changing) and all(map(read, children(x)))
 
     return list(dict.fromkeys(loads)) if e.type in WORDS and read(e) else []

@@ -43,8 +43,8 @@ ROUND = 16
 
 
 APART = ((0, 1, 2), (1, 2, 2), (2, 0, 1), (1, 0, 2), (0, 2, 0))
-"""Which of the numbers for windows each of three has, probe after probe: no two are alike in all of them, and the
-products of all three, or of two, are none of one alone."""
+"""Which of the numbers for windows each of three of a kind has, probe after probe: no two are alike in all of them, and
+the products of all three, or of two, are none of one alone."""
 
 
 class ProbeSizes:
@@ -164,9 +164,11 @@ class ProbeSizes:
     def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
         """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
         if name in self.roles.windows:
-            values, w = PROBED[self.roles.windows[name]], list(self.roles.windows).index(name)
+            kind = self.roles.windows[name]
+            alike = [n for n, other in self.roles.windows.items() if other == kind]
             row = APART[k % len(APART)]
-            return values[(row[w % len(row)] + w // len(row)) % len(values)]
+            at = row[alike.index(name) % len(row)] if len(alike) >= len(row) else i + k
+            return PROBED[kind][at % len(PROBED[kind])]
         if name in self.roles.divisors | self.roles.few | self.roles.wanted:
             return 2 << (i + k) % 3
         few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)

@@ -80,18 +80,22 @@ def test_the_smallest_tile_computes_the_product(tmp_path, left: str, right: str)
     assert verify(work.load_kernel(), tuned, work).ok
 
 
-def workload(tmp_path, source: str, v: str = "v") -> Workload:
-    """``source`` with matrices of 64 rows and columns; ``v``: the size that the columns are."""
+def workload(tmp_path, source: str, v: str = "v", factors: str = "f32", most: int = 64) -> Workload:
+    """``source`` with matrices of 64 rows and columns, and of ``most`` at most; ``v``: the size that the columns are,
+    ``factors``: the type of the factors' elements."""
     (tmp_path / "k.ktir").write_text(source)
     shapes = {"z": ("h", v), "p": ("h", "t"), "q": ("t", v)}
     roles = {"z": "out", "p": "in", "q": "in"}
     lines = ['[kernel]\nsource = "k.ktir"\nname = "product"']
     for name, (a, b) in shapes.items():
+        dtype = "f32" if name == "z" else factors
         lines.append(
-            f'[[args]]\nname = "{name}"\ndtype = "f32"\nrole = "{roles[name]}"\nshape = ["{a}", "{b}"]\nalign = 16'
+            f'[[args]]\nname = "{name}"\ndtype = "{dtype}"\nrole = "{roles[name]}"\nshape = ["{a}", "{b}"]\nalign = 16'
         )
     for name in "hvt":
-        lines.append(f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, 64]')
+        lines.append(
+            f'[[args]]\nname = "{name}"\ndtype = "i32"\nrole = "scalar"\nvalue = "{name}"\nrange = [1, {most}]'
+        )
     lines.append('[[scenario]]\nname = "main"\nsizes = { h = 64, v = 64, t = 64 }')
     (tmp_path / "workload.toml").write_text("\n".join(lines))
     return Workload.load(tmp_path)
@@ -211,6 +215,24 @@ def test_whatever_combines_two_elements_is_tiled_like_a_product(kind: str) -> No
     lanes = 2 if kind == "doubles" else 4
     found = ideas(combined(kind))
     assert found and all(f"stage-shared{{array=q loop=c_tile.* vec={lanes}}}" in steps for steps in found)
+
+
+BYTES = (
+    KERNEL.replace("q: f32", "q: i8").replace("p: f32", "p: i8").replace("var s: f32 = 0.0", "var s: i32 = 0")
+    .replace("s += p[{p}] * q[{q}]", "s += (i32(p[y * t + c]) - h) * i32(q[c * v + x])")
+    .replace("z[{z}] = s * 0.5", "z[y * v + x] = f32(s)")
+)  # fmt: skip
+
+
+def test_bytes_are_multiplied_like_words_and_wide_copies_leave_no_terms_behind(tmp_path) -> None:
+    found = ideas(BYTES)
+    assert found and all("array=p loop=c_tile transpose=yes vec=16" in steps for steps in found if "sizes=16 " in steps)
+    assert all("tail=exact" in steps for steps in found if "sizes=16 " in steps)
+    work = workload(tmp_path, BYTES, factors="i8", most=256)
+    builder, _ = observe(BYTES, SIZES)
+    steps = ideas(BYTES, {"h": 64, "v": 64, "t": 64})[0]
+    built = builder.build(Proposal(f"raise | {steps}", ""))
+    assert verify(work.load_kernel(), bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs}), work).ok
 
 
 def test_the_smallest_tile_keeps_the_least_of_all_terms(tmp_path) -> None:
