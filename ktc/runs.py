@@ -47,6 +47,8 @@ class Run:
     events: Sequence[Event] = field(default_factory=tuple, repr=False)
     before: str = field(default="", repr=False)
     after: str = field(default="", repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All source files that the recipe holds, the one of ``before`` among them."""
 
     @property
     def board(self) -> Board:
@@ -114,8 +116,9 @@ def load_run(folder: Path) -> Run:
         state = RUNNING if about.is_running else KILLED
         data = _so_far(about, events)
     code = data.get("files", {}).get("kernel", "")
-    source = (_source_of(folder / "recipe.json") if state == FINISHED else "") or _text(data.get("source", ""))
-    return Run(folder, data, state, about, events, source, _text(code) or _text(folder / Path(code).name))
+    source, files = _sources_of(folder / "recipe.json") if state == FINISHED else ("", {})
+    before = source or _text(data.get("source", ""))
+    return Run(folder, data, state, about, events, before, _text(code) or _text(folder / Path(code).name), files)
 
 
 def _last_run(path: Path) -> Iterator[Event]:
@@ -189,13 +192,13 @@ def load_json(path: Path, what: str) -> dict[str, Any]:
     return data
 
 
-def _source_of(recipe: Path) -> str:
-    """The source as a recipe holds it."""
+def _sources_of(recipe: Path) -> tuple[str, Mapping[str, str]]:
+    """The source as a recipe holds it, and all files that it holds."""
     try:
         held = json.loads(recipe.read_text(encoding="utf-8"))["sources"]
-        return str(held["files"][held["source"]])
+        return str(held["files"][held["source"]]), held["files"]
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return "", {}
 
 
 def _text(path: str | Path) -> str:
