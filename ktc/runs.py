@@ -104,6 +104,8 @@ def load_run(folder: Path) -> Run:
         KtcError: E-FILE (exit code 2) when there is nothing of a run.
     """
     folder = folder if folder.is_dir() or not folder.is_file() else folder.parent
+    if not any((folder / name).is_file() for name in ("report.json", TRAJECTORY)):
+        raise KtcError("E-FILE", f"{folder} holds no run", hint=_runs_near(folder), exit_code=2)
     about, events = load_about(folder), list(_last_run(folder / TRAJECTORY))
     ended = not events or events[-1]["event"] == "done"
     if ended or about is None:
@@ -119,6 +121,13 @@ def load_run(folder: Path) -> Run:
     source, files = _sources_of(folder / "recipe.json") if state == FINISHED else ("", {})
     before = source or _text(data.get("source", ""))
     return Run(folder, data, state, about, events, before, _text(code) or _text(folder / Path(code).name), files)
+
+
+def _runs_near(folder: Path) -> str:
+    """Where runs are that may have been meant: those in a folder of runs."""
+    inside = sorted(str(p.parent) for name in ("report.json", TRAJECTORY) for p in folder.glob(f"*/{name}"))
+    found = ", ".join(dict.fromkeys(inside))
+    return f"it holds those of {found}" if found else "name the folder that `ktc optimize` or `ktc tune` wrote"
 
 
 def _last_run(path: Path) -> Iterator[Event]:

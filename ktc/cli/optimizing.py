@@ -60,6 +60,9 @@ def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | N
     """A process that opens the device while the kernel is read and the search is loaded, where one is needed."""
     if options.get("replay"):
         return nullcontext()
+    from ktc.backends.runtimes import require_package
+
+    require_package(options["device"])
     from ktc.search.workers.head_start import head_start
 
     return head_start(options["device"])
