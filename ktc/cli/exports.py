@@ -191,7 +191,8 @@ def _show(written: Written) -> None:
 
     for a in written.artefacts:
         print(f"{a.name}: {len(written.files)} files in {written.folder}")
-        for line in what_runs(a):
+        in_one_file = not any(f.endswith(a.instances[0].original.file) for f in written.files)
+        for line in what_runs(a, in_one_file):
             print(f"  {line}")
     for line in written.notes:
         note(f"note: {line}")

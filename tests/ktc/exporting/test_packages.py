@@ -60,6 +60,42 @@ def test_a_package_is_complete_and_needs_no_ktc(run_folder: Path, tmp_path: Path
     assert "d = 4096, num_tokens = 16 (2.00x)" in readme and "the original near c, h" in readme
 
 
+SCALE = """
+__global__ void scale(float* y, float* total, const float* x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { y[i] = a * x[i]; total[i] += y[i]; }
+}
+void run(float* y, float* total, const float* x, float a, int n) {
+  scale<<<(n + 255) / 256, 256>>>(y, total, x, a, n);
+}
+"""
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_docstrings_name_the_parameters_that_there_are(tmp_path: Path, ktc_run: Run, to: str) -> None:
+    (tmp_path / "scale.cu").write_text(SCALE)
+    assert ktc_run("init", "scale.cu").returncode == 0
+    done = ktc_run("export", "scale.cu", "--to", to, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    tree = ast.parse((tmp_path / "out/scale/__init__.py").read_text())
+    functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef)}
+    for name, total in (("scale", "copied, and the copy updated"), ("scale_out", "updated in place")):
+        text, taken = ast.get_docstring(functions[name]) or "", functions[name].args
+        assert re.findall(r"^    (\w+): ", text, re.M) == [a.arg for a in (*taken.args, *taken.kwonlyargs)], name
+        assert f"total: f32 [n], {total}" in text
+
+
+@pytest.mark.parametrize("to", ["source", "cmake", "hip"])
+def test_what_runs_is_named_as_it_is_in_the_one_file(run_folder: Path, tmp_path: Path, ktc_run: Run, to: str) -> None:
+    done = ktc_run("export", str(run_folder), "--to", to, "-o", "out", "--measured-elsewhere", "--no-check")
+    assert done.returncode == 0, done.stderr
+    readme = (tmp_path / "out/README.md").read_text()
+    texts = "".join(p.read_text() for p in (tmp_path / "out").iterdir() if p.suffix in (".cu", ".cuh", ".hip"))
+    named = re.findall(r"^- `(\w+)`: `", readme, re.M)
+    assert named and all(f"namespace {name} {{" in texts for name in named), named
+    assert "`tuned_0`" in done.stdout and "tuned0" not in done.stdout
+
+
 @pytest.mark.parametrize(("measured_on", "to"), [("numba", "numpy"), ("cuda-sm90", "torch"), ("opencl", "pyopencl")])
 def test_a_run_is_exported_to_what_calls_its_own_language(
     tmp_path: Path, ktc_run: Run, measured_on: str, to: str
