@@ -73,6 +73,10 @@ def export(
     elsewhere: Annotated[
         bool, Option("--measured-elsewhere", help="Export for GPUs what was measured on a CPU.")
     ] = False,
+    deterministic: Annotated[
+        bool, Option("--deterministic", help="Leave kernels out whose sums depend on timing (atomics on floats): the "
+                     "same bits for the same call.")
+    ] = False,
     name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
     template: Template = [],  # noqa: B006
     variant: Annotated[
@@ -127,7 +131,7 @@ def export(
     target = own_target(recipes) if to is To.auto else to.value
     several = len({r.recipe.kernel for r in recipes}) > 1
     folder = Path(output) if output else Path("ktc-export") / (target if several else f"{kernel}-{target}")
-    written = write(recipes, programs, target, folder, profile, check, elsewhere)
+    written = write(recipes, programs, target, folder, profile, check, elsewhere, deterministic)
     if json_:
         return print_json(
             {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),

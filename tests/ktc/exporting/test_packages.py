@@ -277,3 +277,37 @@ def test_a_package_hides_no_module_of_its_name(tmp_path: Path, ktc_run: Run) -> 
 def test_usage(run_folder: Path, ktc_run: Run, args: list[str], said: str) -> None:
     done = ktc_run("export", *(str(run_folder) if a == "RUN" else a for a in args), "--to", "numpy", "-o", "out")
     assert done.returncode in (1, 2) and said in done.stderr, done.stderr
+
+
+ATOMIC = """
+__global__ void total(float* out, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&out[0], x[i]);
+}
+void run(float* out, const float* x, int n) { total<<<(n + 255) / 256, 256>>>(out, x, n); }
+"""
+ROWS = """
+__global__ void add_rows(float* __restrict__ out, const float* __restrict__ x, int rows, int cols) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j < cols) {
+    float s = 0.f;
+    for (int i = 0; i < rows; ++i) s += x[i * cols + j];
+    out[j] += s;
+  }
+}
+void run(float* out, const float* x, int rows, int cols) { add_rows<<<(cols + 63) / 64, 64>>>(out, x, rows, cols); }
+"""
+
+
+def test_sums_in_an_order_that_depends_on_timing_are_left_out_if_asked(tmp_path: Path, ktc_run: Run) -> None:
+    """What the last block adds up from all blocks' parts has an order; what blocks add by atomics has none."""
+    for name, text in (("total", ATOMIC), ("rows", ROWS)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.cu").write_text(text)
+        assert ktc_run("init", f"{name}/{name}.cu").returncode == 0
+    refused = ktc_run("export", "total/total.cu", "--to", "cupy", "-p", "raise", "--deterministic")
+    assert refused.returncode == 2 and "E-EXPORT-ORDER" in refused.stderr and "out" in refused.stderr
+    assert ktc_run("export", "total/total.cu", "--to", "cupy", "-p", "raise").returncode == 0
+    script = "raise | split-reduction{loop=i map=[thread.y 4, block.y 8, seq]}"
+    done = ktc_run("export", "rows/rows.cu", "--to", "cupy", "-p", script, "--deterministic")
+    assert done.returncode == 0 and "tuned0.cu" in done.stdout, done.stderr
