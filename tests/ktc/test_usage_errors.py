@@ -88,3 +88,19 @@ def test_a_capture_that_saw_nothing_can_be_repeated(tmp_path: Path) -> None:
     for _ in range(2):
         found = error("capture", "-o", str(tmp_path / "c"), "--", "true")
         assert found.code == "E-CAPTURE-NOTHING" and "statically" not in found.message
+
+
+def test_a_table_of_kernels_has_short_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files below here by their path from here, and of many parameters the first."""
+    names = [f"parameter_{i}" for i in range(12)]
+    taken = ", ".join(f"float* {n}" for n in names)
+    (tmp_path / "k.cuh").write_text(f"__global__ void wide({taken}) {{ {names[0]}[threadIdx.x] = 0.f; }}\n")
+    (tmp_path / "k.cu").write_text(f'#include "k.cuh"\nvoid f({taken}) {{ wide<<<1, 32>>>({", ".join(names)}); }}\n')
+    monkeypatch.chdir(tmp_path)
+    run(["kernels", "k.cu"])
+    row = capsys.readouterr().out.splitlines()[1]
+    assert "parameter_0, parameter_1 and 10 more  k.cuh:1:" in row and "k.cu:2:" in row
+    run(["kernels", "k.cu", "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["parameters"] == names
