@@ -41,7 +41,8 @@ class Outcome:
     """What became of a proposal. ``status``: tuned | refused | duplicate | rejected | withdrawn (built on what was
     rejected) | failed | infeasible.
 
-    ``gain`` is the measured speed-up over the original, ``knobs`` the best values; ``detail`` one sentence.
+    ``gain`` is the measured speed-up over the original, ``knobs`` the best values; ``detail`` one sentence;
+    ``scenario``: where it was tried, '' for all of them.
     """
 
     script: str
@@ -52,6 +53,7 @@ class Outcome:
     code: str = ""
     planner: str = ""
     reason: str = ""
+    scenario: str = ""
     predicted: float | None = None  # the speed-up that its planner expected
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from ktc.ir.support.quantities import times, with_spread
+from ktc.ir.support.quantities import percent, times, with_spread
 
 from .failures import INTERNAL, WHAT_TO_SEND, FailureGroup
 from .planner import Outcome
@@ -199,7 +199,7 @@ def table(report: OptimizeReport) -> list[tuple[str, ...]]:
                 with_interval(s.before),
                 with_interval(s.after),
                 times(mid, low, high),
-                f"{100 * s.of_bound:.0f} % ({s.limiter})" if s.bound else "-",
+                f"{percent(s.of_bound)} ({s.limiter})" if s.bound else "-",
                 s.verdict,
             )
         )

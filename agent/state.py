@@ -162,7 +162,7 @@ class Run:
         """Record what became of a candidate on scenario ``at`` ('': on all)."""
         p = c.proposal or Proposal(c.script, "")
         said = {"planner": p.planner, "reason": p.reason, "predicted": p.predicted}
-        o = Outcome(c.script, status, why, **said, **data)  # type: ignore[arg-type]
+        o = Outcome(c.script, status, why, scenario=at, **said, **data)  # type: ignore[arg-type]
         self.outcomes[at, c.script] = o
 
     def reject(self, c: Candidate, knobs: Mapping[str, int], why: str, at: str = "") -> None:

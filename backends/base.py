@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 from ktc.ir.kernel import Kernel
@@ -40,6 +41,10 @@ class Emitted:
 
     def __repr__(self) -> str:
         return f"<Emitted {self.entry} for {self.target}: {self.text.count(chr(10))} lines; print() shows them>"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: the text."""
+        return f"<pre>{escape(self.text)}</pre>"
 
     def __str__(self) -> str:
         return self.text

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.quantities import count
 
 if TYPE_CHECKING:
     from ktc.ir.analysis.memory_costs import Request
@@ -43,6 +44,13 @@ class ProgramFacts:
     missing: tuple[str, ...] = ()
     guessed: str = ""
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Where the numbers are, and not all of them."""
+        at = ", ".join(f"{n}={v}" for n, v in self.sizes.items())
+        moved = f", {self.work.bytes:,} bytes must move" if self.work else ""
+        loops, dependences = count(len(self.kernel.loops), "loop"), count(len(self.dependences), "dependence")
+        return f"<ProgramFacts at {at or 'no sizes'}: {loops}, {dependences}{moved}; as_json() has all>"
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -18,6 +18,7 @@ from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
     from ktc.api import Program
+    from ktc.ir.kernel import Kernel
     from ktc.ir.workload import Workload
     from ktc.passes.launches.whole_fusion import Fusion
 
@@ -27,10 +28,12 @@ LAUNCHES, SHEET, SCRIPT = "launches.ktir", "workload.toml", "fuse.ktp"
 
 @dataclass(frozen=True)
 class Fused:
-    """A sequence, and what became of it: ``program`` after the script of ``fusion``."""
+    """A sequence, and what became of it: ``program`` after the script of ``fusion``. ``hint``: by what more launches
+    would become one."""
 
     program: Program
     fusion: Fusion
+    hint: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -50,15 +53,14 @@ def fuse(program: Program, beside: bool = False) -> Fused:
         KtcError: E-FUSE-ONE for a program that is one kernel; E-FUSE-NONE where all launches stay apart, with the
             reasons.
     """
-    from ktc.passes.launches.whole_fusion import whole_fusion
-
     if not program.kernel.is_sequence:
         raise _one_kernel(program)
-    found = whole_fusion(program.kernel, beside, why_not_lowered)
+    found = _fusion(program.kernel, beside)
     fused = Fused(program.apply(str(found.script)).ok if found.fused else program, found)
+    hint = _next(fused, beside) if found.refused or not found.fused else ""
     if not found.fused:
-        raise KtcError("E-FUSE-NONE", "\n".join(fused.why_apart()) or "there is one launch", hint=_next(fused, beside))
-    return fused
+        raise KtcError("E-FUSE-NONE", "\n".join(fused.why_apart()) or "there is one launch", hint=hint)
+    return replace(fused, hint=hint)
 
 
 def by_script(program: Program, fused: Program) -> Fused:
@@ -78,28 +80,39 @@ def _one_kernel(program: Program) -> KtcError:
 
 
 def _next(fused: Fused, beside: bool) -> str:
-    if names := _would_fuse_apart(fused.program, beside):
+    """What to do where launches stay apart."""
+    if names := _would_fuse_apart(fused, beside):
         where = fused.program.workload.path if fused.program.workload is not None else "the workload"
         return (
             f"they are one launch where no caller passes overlapping memory, which is only guessed: take noalias of "
             f"{names} out of `guessed` in {where} if callers keep to it"
         )
-    if any(no.code == "E-FUSE-DEPENDENCE" for _, _, no in fused.fusion.refused):
-        return "`ktc facts` shows the dependences; the launches as they are can be tuned: ktc optimize WORKLOAD"
-    return "" if beside else "--beside puts launches that have nothing to do with each other into one grid"
+    if fused.fusion.fused:
+        return ""
+    if not beside and _fusion(fused.program.kernel, beside=True).fused:
+        return "--beside puts launches that have nothing to do with each other into one grid"
+    return "`ktc facts` shows the dependences; the launches as they are can be tuned: ktc optimize WORKLOAD"
 
 
-def _would_fuse_apart(program: Program, beside: bool) -> str:
-    """The buffers of which ``noalias`` is only guessed, if launches could be fused were it so; ''."""
-    from ktc.passes.launches.whole_fusion import whole_fusion
-
+def _would_fuse_apart(fused: Fused, beside: bool) -> str:
+    """The buffers of which ``noalias`` is only guessed, if more launches could be fused were it so; ''."""
+    program = fused.program
+    assert program.original is not None
     work = program.workload
     doubtful = [a.name for a in work.args if "noalias" in a.guessed] if work is not None else []
     if not doubtful:
         return ""
-    params = tuple(replace(p, noalias=p.noalias or p.sym.name in doubtful) for p in program.kernel.params)
-    sure = whole_fusion(program.kernel.with_(params=params), beside, why_not_lowered)
-    return ", ".join(doubtful) if sure.fused else ""
+    launches = program.original
+    params = tuple(replace(p, noalias=p.noalias or p.sym.name in doubtful) for p in launches.params)
+    sure = _fusion(launches.with_(params=params), beside)
+    more = len(sure.refused) < len(fused.fusion.refused)
+    return ", ".join(doubtful) if sure.fused and more else ""
+
+
+def _fusion(launches: Kernel, beside: bool) -> Fusion:
+    from ktc.passes.launches.whole_fusion import whole_fusion
+
+    return whole_fusion(launches, beside, why_not_lowered)
 
 
 def write_folder(fused: Fused, folder: Path, target: str = "cuda") -> list[Path]:

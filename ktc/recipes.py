@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 
-from .sources import SourceSpec, resolve
+from .sources import SourceSpec, resolve, unfinished
 
 if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel
@@ -71,6 +71,8 @@ def open_recipe(path: Path) -> OpenedRecipe:
     from ktc.search.records.recipe import FORMAT, Recipe
     from ktc.search.records.recipe_sources import gathered, parsed
 
+    if error := unfinished(path):
+        raise error
     path = recipe_file(path)
     recipe = Recipe.load(path)
     variant = recipe.variant or None

@@ -47,6 +47,8 @@ class Run:
     events: Sequence[Event] = field(default_factory=tuple, repr=False)
     before: str = field(default="", repr=False)
     after: str = field(default="", repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All source files that the recipe holds, the one of ``before`` among them."""
 
     @property
     def board(self) -> Board:
@@ -102,6 +104,8 @@ def load_run(folder: Path) -> Run:
         KtcError: E-FILE (exit code 2) when there is nothing of a run.
     """
     folder = folder if folder.is_dir() or not folder.is_file() else folder.parent
+    if not any((folder / name).is_file() for name in ("report.json", TRAJECTORY)):
+        raise KtcError("E-FILE", f"{folder} holds no run", hint=_runs_near(folder), exit_code=2)
     about, events = load_about(folder), list(_last_run(folder / TRAJECTORY))
     ended = not events or events[-1]["event"] == "done"
     if ended or about is None:
@@ -114,8 +118,16 @@ def load_run(folder: Path) -> Run:
         state = RUNNING if about.is_running else KILLED
         data = _so_far(about, events)
     code = data.get("files", {}).get("kernel", "")
-    source = (_source_of(folder / "recipe.json") if state == FINISHED else "") or _text(data.get("source", ""))
-    return Run(folder, data, state, about, events, source, _text(code) or _text(folder / Path(code).name))
+    source, files = _sources_of(folder / "recipe.json") if state == FINISHED else ("", {})
+    before = source or _text(data.get("source", ""))
+    return Run(folder, data, state, about, events, before, _text(code) or _text(folder / Path(code).name), files)
+
+
+def _runs_near(folder: Path) -> str:
+    """Where runs are that may have been meant: those in a folder of runs."""
+    inside = sorted(str(p.parent) for name in ("report.json", TRAJECTORY) for p in folder.glob(f"*/{name}"))
+    found = ", ".join(dict.fromkeys(inside))
+    return f"it holds those of {found}" if found else "name the folder that `ktc optimize` or `ktc tune` wrote"
 
 
 def _last_run(path: Path) -> Iterator[Event]:
@@ -189,13 +201,13 @@ def load_json(path: Path, what: str) -> dict[str, Any]:
     return data
 
 
-def _source_of(recipe: Path) -> str:
-    """The source as a recipe holds it."""
+def _sources_of(recipe: Path) -> tuple[str, Mapping[str, str]]:
+    """The source as a recipe holds it, and all files that it holds."""
     try:
         held = json.loads(recipe.read_text(encoding="utf-8"))["sources"]
-        return str(held["files"][held["source"]])
+        return str(held["files"][held["source"]]), held["files"]
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return "", {}
 
 
 def _text(path: str | Path) -> str:

@@ -52,7 +52,7 @@ def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
     workload = _explicit_workload(spec) or _workload_of(path, spec)
     if workload is None:
         if path.is_dir():
-            raise KtcError(
+            raise unfinished(path) or KtcError(
                 "E-FILE", f"{path} has no workload.toml", hint="name a .cu file, or run `ktc init` on one", exit_code=2
             )
         text = _read(path)
@@ -95,6 +95,14 @@ def has_workload(spec: SourceSpec) -> bool:
     return spec.kernel != "-" and _workload_of(_find(spec.kernel), spec) is not None
 
 
+def unfinished(folder: Path) -> KtcError | None:
+    """What to say of a folder whose run has begun and not ended, for it has no recipe yet; None for any other."""
+    if not (folder / "run.json").is_file() or (folder / "recipe.json").is_file():
+        return None
+    hint = f"`ktc report {folder}` shows what it has found, and under Reproduce the command that goes on with it"
+    return KtcError("E-RUN-UNFINISHED", f"the run in {folder} has not ended", hint=hint, exit_code=2)
+
+
 def _find(text: str) -> Path:
     path = Path(text)
     if path.exists():
@@ -105,9 +113,8 @@ def _find(text: str) -> Path:
         return matches[0].relative_to(here) if matches[0].is_relative_to(here) else matches[0]
     import difflib
 
-    near = difflib.get_close_matches(
-        path.stem if path.suffix else path.name, [k.rsplit("/", 1)[-1] for k in library_kernels()], 1
-    )
+    name = "" if path.suffix == ".json" else path.stem
+    near = difflib.get_close_matches(name, [k.rsplit("/", 1)[-1] for k in library_kernels()], 1)
     hint = (
         f"did you mean '{near[0]}'?"
         if near

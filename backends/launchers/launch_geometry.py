@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ktc.ir.arith import REWRITES, facts_of
+from ktc.ir.arith import ANY_LAUNCH, REWRITES, facts_of
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import launch_tests, unvouched_pairs
 from ktc.ir.fold import add, binary, cast, evaluate, mul, product, simplify
@@ -100,8 +100,9 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
 
 
 def _unsure(kernel: Kernel, extents: Iterable[Expr]) -> tuple[Expr, ...]:
-    """What must be at least one for those of ``extents`` to be so that are not known to be."""
-    facts = facts_of(kernel, REWRITES)
+    """What must be at least one for those of ``extents`` to be so that are not known to be. What the workload promises
+    of parameters is tested before a kernel of passes is launched, and not before the source's."""
+    facts = facts_of(kernel, REWRITES if kernel.trace else ANY_LAUNCH)
     found = (e for e in dict.fromkeys(extents) if not isinstance(e, Const) or e.value < 1)
     open_ = (e for e in found if (low := facts.interval(wide(e)).low) is None or low < 1)
     return tuple(dict.fromkeys(_shared_out(e) for e in open_))

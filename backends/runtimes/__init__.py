@@ -60,6 +60,9 @@ Of those that are the processor itself it takes the fastest."""
 FIRST = "first choice"
 """Why a device was taken that was tried before all others."""
 
+PACKAGES = {"cuda": "cupy", "opencl": "pyopencl", "numba": "numba"}
+"""The Python package that each kind is reached through."""
+
 ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
 
@@ -143,6 +146,17 @@ def open_device(name: str) -> Runtime:
     return OPENERS[kind][0](rest)
 
 
+def require_package(name: str | None) -> None:
+    """Whether the device that is asked for can be opened at all is known before anything is read or drafted for it.
+
+    Raises:
+        KtcError: E-DEVICE-NAME (usage), or what to install (environment).
+    """
+    kind, rest = _named(name)
+    if kind in PACKAGES and importlib.util.find_spec(PACKAGES[kind]) is None:
+        open_device(f"{kind}:{rest}")
+
+
 def _named(name: str | None) -> tuple[str, str]:
     kind, _, rest = (name or "auto").partition(":")
     kind = ALIASES.get(kind.lower(), kind.lower())
@@ -196,4 +210,4 @@ def _probed(name: str, prove: Callable[[Runtime, str], None]) -> DeviceProbe:
     return DeviceProbe(name, "ok", f"{runtime.device.name} ({platform})")
 
 
-__all__ = ["OPENERS", "DeviceProbe", "expected_device", "open_device", "open_runtime", "probe"]
+__all__ = ["OPENERS", "DeviceProbe", "expected_device", "open_device", "open_runtime", "probe", "require_package"]

@@ -62,9 +62,20 @@ def times(ratio: float, low: float | None = None, high: float | None = None) -> 
     return f"{ratio:.2f}x{interval}"
 
 
+def percent(share: float) -> str:
+    """A share of a whole; one that rounds to nothing keeps a digit.
+
+    >>> percent(0.934), percent(0.0037), percent(0.0)
+    ('93 %', '0.4 %', '0 %')
+    """
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
 def count(n: int, noun: str) -> str:
     """``1 script``, ``2 scripts``."""
     return f"{n} {noun}{'s' * (n != 1)}"
 
 
-__all__ = ["clock", "count", "duration", "significant", "spread", "times", "with_spread"]
+__all__ = ["clock", "count", "duration", "percent", "significant", "spread", "times", "with_spread"]

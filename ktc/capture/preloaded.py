@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -76,6 +77,22 @@ def made_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise KtcError("E-CAPTURE", f"{folder} is not empty", hint="choose another folder with -o", exit_code=2)
     folder.mkdir(parents=True, exist_ok=True)
+
+
+NO_DRIVER = (
+    ": this machine has no NVIDIA driver (libcuda.so.1 cannot be loaded)",
+    "run this on the machine that has the GPU; here, `ktc optimize FILE.cu` drafts sizes and measures on the CPU",
+)
+"""Why no launch was seen where none can be, and what to do."""
+
+
+def has_driver() -> bool:
+    """Whether this machine has a CUDA driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def run_preloaded(

@@ -11,7 +11,7 @@ from ktc.backends.runtimes.file_cache import write_atomic
 from ktc.ir.diagnostics import KtcError
 
 from .capture_format import HEAD, Capture
-from .preloaded import compiled, found_program, made_empty, run_preloaded
+from .preloaded import NO_DRIVER, compiled, found_program, has_driver, made_empty, run_preloaded
 
 SOURCE = Path(__file__).parent / "interposer.cpp"
 PARTS = tuple(SOURCE.with_name(part) for part in ("recorder.h", "state.h", "json_text.h"))
@@ -64,7 +64,8 @@ def record(command: Sequence[str], folder: Path, settings: Settings = Settings()
     write_atomic(folder / HEAD, json.dumps({"format": 1, "command": list(command), "status": status}).encode())
     found = Capture.load(folder)
     if not found.launches and not found.skipped:
-        raise KtcError("E-CAPTURE-NOTHING", _why_nothing(Path(program), status), hint=_HOW, exit_code=3)
+        (folder / HEAD).unlink()  # the next try finds an empty folder
+        raise _nothing(Path(program), status)
     return Recorded(found, status)
 
 
@@ -85,12 +86,17 @@ def _variables(folder: Path, s: Settings) -> dict[str, str]:
     return {f"KTC_CAPTURE_{k}": v for k, v in values.items()}
 
 
-def _why_nothing(program: Path, status: int | None) -> str:
-    """What is probably the reason that no launch was seen."""
+def _nothing(program: Path, status: int | None) -> KtcError:
+    """No launch was seen, and what is probably the reason."""
     ended = "was stopped at the time limit" if status is None else f"ended with code {status}"
     try:
-        shared = b"libcudart.so" in program.read_bytes()
+        held = program.read_bytes()
     except OSError:
-        shared = True
-    why = "" if shared else ": the CUDA runtime is linked into it statically"
-    return f"{program.name} {ended}, and no kernel launch was seen{why}"
+        held = b""
+    static = b".nv_fatbin" in held and b"libcudart.so" not in held  # kernels, and no shared runtime
+    why, hint = ": the CUDA runtime is linked into it statically" if static else "", _HOW
+    if not static and not has_driver():
+        why, hint = NO_DRIVER
+    return KtcError(
+        "E-CAPTURE-NOTHING", f"{program.name} {ended}, and no kernel launch was seen{why}", hint=hint, exit_code=3
+    )

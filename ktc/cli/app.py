@@ -49,8 +49,8 @@ def run(args: list[str]) -> None:
     """Run one command line.
 
     Raises:
-        KtcError: what the command raises, or E-USAGE for an unknown command.
-        SystemExit: after help, and for malformed options (code 2).
+        KtcError: what the command raises, or E-USAGE for an unknown command or malformed options.
+        SystemExit: after help.
     """
     if not args or args[0] in ("-h", "--help"):
         print(overview("ktc", ABOUT, {name: command(name) for name in COMMANDS}, CLOSING))

@@ -17,13 +17,17 @@ is left, ``--`` before it), a ``StrEnum`` is a choice, and a positional with a d
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 import math
+import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
+
+from ktc.ir.diagnostics import KtcError
 
 Command = Callable[..., None]
 
@@ -55,6 +59,28 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option == self.option_strings[0])
 
 
+class _Parser(argparse.ArgumentParser):
+    """What is wrong with a command's options is an error as any other is, with what may have been meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong, meant = _wrong_word(message), self._words(message)
+        near = difflib.get_close_matches(wrong.partition("=")[0], meant, 1, 0.7) if wrong else []
+        hint = (f"did you mean '{near[0]}'? " if near else "") + f"`{self.prog} --help` has all options, and examples"
+        raise KtcError("E-USAGE", message, hint=hint, exit_code=2)
+
+    def _words(self, message: str) -> list[str]:
+        """What could have stood in the place of a wrong word: choices of an option, or the options."""
+        about = re.match(r"argument ([^\s:/,]+)", message)
+        action = self._option_string_actions.get(about[1]) if about else None
+        return [str(c) for c in action.choices or ()] if action else list(self._option_string_actions)
+
+
+def _wrong_word(message: str) -> str:
+    """The word that one of argparse's messages is about."""
+    found = re.search(r"unrecognized arguments: (-\S+)|invalid choice: '([^']*)'", message)
+    return next(filter(None, found.groups()), "") if found else ""
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=min(100, _columns()))
@@ -69,7 +95,7 @@ def _columns() -> int:
 def parser_of(prog: str, command: Command) -> argparse.ArgumentParser:
     """The parser of one command, which its help calls ``prog``."""
     doc = inspect.cleandoc(command.__doc__ or "")
-    parser = argparse.ArgumentParser(prog, description=doc, formatter_class=_Help, allow_abbrev=False)
+    parser = _Parser(prog, description=doc, formatter_class=_Help, allow_abbrev=False)
     for p in parameters(command):
         kind, meta = typing.get_args(p.annotation)[:2]
         _add(parser, p, kind, meta)
@@ -132,7 +158,12 @@ def _integer(least: int | None) -> Callable[[str], int]:
 
 
 def call(prog: str, command: Command, args: list[str]) -> None:
-    """Parse ``args`` and run the command, which its help calls ``prog``. Usage errors end the process with code 2."""
+    """Parse ``args`` and run the command, which its help calls ``prog``.
+
+    Raises:
+        KtcError: E-USAGE (exit code 2), options that it does not have, or values that they cannot have; what the
+            command raises.
+    """
     parser = parser_of(prog, command)
     places = [p for p in parameters(command) if isinstance(typing.get_args(p.annotation)[1], Argument)]
     lists = any(typing.get_origin(typing.get_args(p.annotation)[0]) is list for p in places)

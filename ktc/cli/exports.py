@@ -73,6 +73,10 @@ def export(
     elsewhere: Annotated[
         bool, Option("--measured-elsewhere", help="Export for GPUs what was measured on a CPU.")
     ] = False,
+    deterministic: Annotated[
+        bool, Option("--deterministic", help="Leave kernels out whose sums depend on timing (atomics on floats): the "
+                     "same bits for the same call.")
+    ] = False,
     name: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of a KERNEL.")] = "",
     template: Template = [],  # noqa: B006
     variant: Annotated[
@@ -127,7 +131,7 @@ def export(
     target = own_target(recipes) if to is To.auto else to.value
     several = len({r.recipe.kernel for r in recipes}) > 1
     folder = Path(output) if output else Path("ktc-export") / (target if several else f"{kernel}-{target}")
-    written = write(recipes, programs, target, folder, profile, check, elsewhere)
+    written = write(recipes, programs, target, folder, profile, check, elsewhere, deterministic)
     if json_:
         return print_json(
             {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),
@@ -191,7 +195,8 @@ def _show(written: Written) -> None:
 
     for a in written.artefacts:
         print(f"{a.name}: {len(written.files)} files in {written.folder}")
-        for line in what_runs(a):
+        in_one_file = not any(f.endswith(a.instances[0].original.file) for f in written.files)
+        for line in what_runs(a, in_one_file):
             print(f"  {line}")
     for line in written.notes:
         note(f"note: {line}")

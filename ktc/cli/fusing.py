@@ -82,13 +82,15 @@ def fuse(
     if json_:
         print_json({
             "kernel": found.program.kernel.name, "script": found.program.script, "text": code.text,
-            "notes": list(found.notes), "apart": found.why_apart(),
+            "notes": list(found.notes), "apart": found.why_apart(), "hint": found.hint,
             "verdict": verdict.to_json() if verdict is not None else None, "files": list(map(str, files)),
         })  # fmt: skip
         return
     put(code.text, "")
     for line in (*found.notes, *found.why_apart()):
         note(f"note: {line}")
+    if found.hint:
+        note(f"note: {found.hint}")
     note(f"script: {found.program.script}")
     if verdict is not None:
         note(f"{verdict.status} against the launches as they are: {verdict.reason}")

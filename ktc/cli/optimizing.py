@@ -60,6 +60,9 @@ def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | N
     """A process that opens the device while the kernel is read and the search is loaded, where one is needed."""
     if options.get("replay"):
         return nullcontext()
+    from ktc.backends.runtimes import require_package
+
+    require_package(options["device"])
     from ktc.search.workers.head_start import head_start
 
     return head_start(options["device"])
@@ -289,7 +292,9 @@ def show(report: OptimizeReport) -> None:
         print(f"\nscript  {report.best_script}")
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
         shares = next((s.shares for s in report.scenarios if s.shares and s.script == report.best_script), ())
-        if shares:
+        if shares and all(s.factor is None for s in shares):
+            print(f"\nwhat each step is worth was not measured: {'; '.join(dict.fromkeys(s.why for s in shares))}")
+        elif shares:
             print()
             print(table(("the kernel takes", "without the step"), [(str(s), s.step) for s in shares]))
     else:
@@ -307,7 +312,9 @@ def show(report: OptimizeReport) -> None:
         print(f"{what}: {path}")
     if "report" in report.files:
         folder = shlex.quote(str(Path(report.files["report"]).parent))
-        print(f"page: ktc report {folder}\ndrop-in: ktc export {folder}")
+        print(f"page: ktc report {folder}")
+        if any(s.script for s in report.scenarios):
+            print(f"drop-in: ktc export {folder}")
 
 
 def _results(report: OptimizeReport, width: int) -> str:

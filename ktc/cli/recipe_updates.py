@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,8 @@ def update(
         print_json({"path": str(found.path), "changed": list(found.changed), "notes": list(found.notes)})
     if found.changed and check:
         said = f"{found.path} is not up to date: {'; '.join(found.changed)}"
-        hint = f"ktc update {recipe}; its scripts apply to the source as it is now"
+        again = shlex.join(["ktc", "update", recipe, *(["--source", source] if source else [])])
+        hint = f"{again}; its scripts apply to the source as it is now"
         raise ended(KtcError("E-UPDATE-NEEDED", said, hint=hint), json_)
     if found.changed:
         found.recipe.save(found.path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ktc.ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.support.kept_results import results_kept
 
 from .command_parser import Argument, Option
@@ -36,9 +38,26 @@ def kernels(
 def _cell(key: str, value: object) -> str:
     if not isinstance(value, list | tuple):
         return str(value)
-    if key == "launched" and len(value) > 1:
-        return f"{value[0]} and {len(value) - 1} more"
-    return ", ".join(map(str, value))
+    shown = 1 if key == "launched" else _fitting(value) if key == "parameters" else len(value)
+    more = f" and {len(value) - shown} more" if len(value) > shown else ""
+    return ", ".join(map(str, value[:shown])) + more
+
+
+PARAMETERS = 40
+"""Characters of a kernel's parameters that a table has room for; `--json` has all."""
+
+
+def _fitting(names: Sequence[object]) -> int:
+    """How many of ``names`` are shown: all, or as many as fit beside how many there are."""
+    ends = list(itertools.accumulate(len(str(n)) + 2 for n in names))
+    return len(names) if not ends or ends[-1] <= PARAMETERS else max(1, sum(e <= PARAMETERS - 10 for e in ends))
+
+
+def _place(loc: Loc) -> str:
+    """``loc`` as seen from here, where its file lies below."""
+    file = Path(loc.file)
+    inside = file.is_absolute() and file.is_relative_to(Path.cwd())
+    return str(Loc(str(file.relative_to(Path.cwd())), loc.line, loc.col)) if inside else str(loc)
 
 
 def _of_library() -> list[dict]:
@@ -66,7 +85,7 @@ def _of_file(file: str, **how: Any) -> list[dict]:
         note(text)
     for k in found:
         template = [f"{t.kind} {t.name}" for t in k.template]
-        place = str(k.loc) if k.loc else ""
+        place = _place(k.loc) if k.loc else ""
         rows.append(
             {"kernel": k.name, "template": template, "parameters": k.params, "place": place, "launched": k.launches}
         )

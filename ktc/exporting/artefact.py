@@ -161,6 +161,10 @@ class Artefact:
     def to_json(self) -> dict[str, Any]:
         return {"format": FORMAT, **asdict(self)}
 
+    def tag(self, k: int) -> str:
+        """What tells the names of the ``k``-th instance from those of others, where texts hold several."""
+        return f"_{self.instances[k].variant_name or k}_" if len(self.instances) > 1 else "_"
+
     @property
     def codes(self) -> list[Code]:
         """Every launch, those of originals first in their instances."""

@@ -16,6 +16,7 @@ from ktc.ir.workload import Workload
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.recipes import OpenedRecipe
 from ktc.search.verification.fewer_promises import alike_with_less
+from ktc.search.verification.floats.any_order import unordered
 
 from .artefact import Artefact, Code, Instance, Parameter, Point
 from .code_of import code_of, original_text, variant_text
@@ -57,16 +58,22 @@ def no_refusal(code: Code) -> str:
 
 
 def build(
-    recipes: Sequence[OpenedRecipe], programs: Sequence[Program], target: str, refuses: Refusal = no_refusal
+    recipes: Sequence[OpenedRecipe],
+    programs: Sequence[Program],
+    target: str,
+    refuses: Refusal = no_refusal,
+    ordered: bool = False,
 ) -> Built:
     """One artefact of runs of one kernel, and of programs with a script of their own; each is an instance.
 
+    ``ordered``: without kernels that take a sum in an order that depends on timing.
+
     Raises:
-        KtcError: E-EXPORT-KERNELS (they are not of one kernel), E-NO-WORKLOAD; what ``target`` cannot express of an
-            original.
+        KtcError: E-EXPORT-KERNELS (they are not of one kernel), E-NO-WORKLOAD; E-EXPORT-ORDER (an original is not
+            ``ordered``); what ``target`` cannot express of an original.
     """
-    parts = [_of_recipe(r, target, k, refuses) for k, r in enumerate(recipes)]
-    parts += [_of_program(p, target, len(parts) + k, refuses) for k, p in enumerate(programs)]
+    parts = [_of_recipe(r, target, k, refuses, ordered) for k, r in enumerate(recipes)]
+    parts += [_of_program(p, target, len(parts) + k, refuses, ordered) for k, p in enumerate(programs)]
     first = parts[0]
     names = {p.name for part in parts for p in part.parameters}
     if len({part.name for part in parts}) > 1 or any({p.name for p in part.parameters} != names for part in parts):
@@ -116,12 +123,12 @@ def _launch_sizes(part: _Part) -> list[str]:
     return [p.name for p in part.parameters if p.role == "scalar" and p.name not in known]
 
 
-def _of_recipe(opened: OpenedRecipe, target: str, number: int, refuses: Refusal) -> _Part:
+def _of_recipe(opened: OpenedRecipe, target: str, number: int, refuses: Refusal, ordered: bool) -> _Part:
     program = program_of(opened)
     work = _workload(program)
     found = list(measured(opened.recipe, work))
     wanted: list[Configuration] = list(dict.fromkeys(m.winner for m in found if m.winner is not None))
-    codes = _Codes(program, target, number, refuses)
+    codes = _Codes(program, target, number, refuses, ordered)
     index = {w: codes.variant(*w) for w in wanted}
     index |= {(v.script, tuple(sorted(v.knobs.items()))): k for k, v in enumerate(codes.variants)}  # as printed
     points = []
@@ -141,9 +148,9 @@ def _of_recipe(opened: OpenedRecipe, target: str, number: int, refuses: Refusal)
     return codes.part(points, None, {k: v for k, v in about.items() if v})
 
 
-def _of_program(program: Program, target: str, number: int, refuses: Refusal) -> _Part:
+def _of_program(program: Program, target: str, number: int, refuses: Refusal, ordered: bool) -> _Part:
     script, knobs = program.preset or ("", {})
-    codes = _Codes(program, target, number, refuses)
+    codes = _Codes(program, target, number, refuses, ordered)
     everywhere = codes.variant(script, tuple(sorted(knobs.items()))) if script else None
     return codes.part([], everywhere, {})
 
@@ -167,9 +174,9 @@ def _workload(program: Program) -> Workload:
 class _Codes:
     """The kernels of one instance, printed one after the other."""
 
-    def __init__(self, program: Program, target: str, number: int, refuses: Refusal) -> None:
+    def __init__(self, program: Program, target: str, number: int, refuses: Refusal, ordered: bool) -> None:
         assert program.original is not None
-        self.program, self.target, self.refuses = program, target, refuses
+        self.program, self.target, self.refuses, self.ordered = program, target, refuses, ordered
         self.work = _workload(program)
         self.prefix = f"{program.variant}_" if program.variant else f"i{number}_" if number else ""
         self.suffix = EXTENSIONS[target.split("-")[0]]
@@ -182,6 +189,9 @@ class _Codes:
         self.original = code_of(text, self._named("original", text))
         if why := next(filter(None, map(refuses, self.original.launches)), ""):
             raise KtcError("E-EXPORT-TARGET", f"the original kernel itself cannot go there: {why}")
+        if ordered and (why := _hangs_on_timing(text)):
+            hint = "without --deterministic it is exported; the original runs wherever no tuned kernel may"
+            raise KtcError("E-EXPORT-ORDER", f"the original kernel itself {why}", hint=hint, exit_code=2)
 
     def _files(self, what: str, text: Emitted) -> list[str]:
         """The names of the files for the launches of ``text``."""
@@ -209,6 +219,7 @@ class _Codes:
             files = self._files(what, text)
             code = code_of(text, files, script=script, knobs=rewritten.kernel.knob_values)
             why = next(filter(None, map(self.refuses, code.launches)), "")
+            why = why or (_hangs_on_timing(text) if self.ordered else "")
         except KtcError as e:
             why = e.message
         if why:
@@ -228,6 +239,12 @@ class _Codes:
             self.kernel.name, parameters(self.kernel, self.work), instance, self.texts, self.wholes, self.work,
             self.program.variant, any("reassociates" in k.flags for k in kernels), about, tuple(self.dropped),
         )  # fmt: skip
+
+
+def _hangs_on_timing(text: Emitted) -> str:
+    """Which floats are updated by atomic additions or products, in whatever order threads arrive; '' if none are."""
+    found = sorted({name for e in text.launches or (text,) for name in unordered(e.kernel)})
+    return f"adds to {', '.join(found)} in an order that depends on timing (atomics)" if found else ""
 
 
 def _knobs(values: Mapping[str, int]) -> str:

@@ -108,7 +108,7 @@ def _source(built: Built, api: Api) -> str:
     lines = [f"// {a.name}: written by ktc. See README.md.", f'#include "{a.name}.h"', ""]
     lines += [*includes(texts, api), "", "namespace {", "", *common(wholes, api)]
     for k, i in enumerate(a.instances):
-        tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
+        tag = a.tag(k)
         original = built.whole(i.original)
         lines += namespace_of(original, f"original{tag}")
         lines += launching(original, api, f"launch_original{tag}", f"original{tag}", len(i.variants))
@@ -116,7 +116,7 @@ def _source(built: Built, api: Api) -> str:
     lines += ["}  // namespace", ""]
     tests = _signatures(built, api, "_variant")
     for k, (i, signature) in enumerate(zip(a.instances, _signatures(built, api))):
-        tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
+        tag = a.tag(k)
         h = host_of(built.whole(i.original), api)
         lines += [*wrap(f"{signature} {{", ""), *tried(i, built.whole_texts, api, tag, h)]
         call = ", ".join(filter(None, [h.passed(), "stream"]))
@@ -174,7 +174,7 @@ def _readme(a: Artefact, api: Api, signatures: list[str]) -> str:
         "3. Pointers are to memory of the current device; the call enqueues in `stream` and returns an error code. "
         f"`{build} && ./selftest` compares the tuned kernels with the original one",
         "",
-        "## What runs", "", *(f"- {line}" for line in what_runs(a)), "",
+        "## What runs", "", *(f"- {line}" for line in what_runs(a, in_one_file=True)), "",
         "Working memory, where a tuned kernel has some, is kept for each device and stream; while a stream is captured "
         "into a graph such a kernel is not launched, and the original runs.", "",
         f"Written by ktc{''.join(f'; {k} {v}' for k, v in a.about.items())}.", "",

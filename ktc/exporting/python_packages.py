@@ -149,10 +149,11 @@ def signature(a: Artefact) -> Signature:
     )
 
 
-def described(p: Parameter, dtypes: list[Mapping[str, str]]) -> str:
-    """``input: f16 [n, 2 * d]``."""
+def described(p: Parameter, dtypes: list[Mapping[str, str]], pure: bool = False) -> str:
+    """``input: f16 [n, 2 * d]``; ``pure``: of the callable that changes nothing it is given."""
     kinds = " or ".join(dict.fromkeys(d[p.name] for d in dtypes))
-    role = {"in": "read", "out": "written", "inout": "updated in place"}[p.role]
+    updated = "copied, and the copy updated" if pure else "updated in place"
+    role = {"in": "read", "out": "written", "inout": updated}[p.role]
     return f"{python_name(p.name)}: {kinds} [{', '.join(p.shape)}], {role}" + (", or None" if p.optional else "")
 
 
@@ -160,10 +161,10 @@ LISTED = 4
 """Measurements that a line names; ``kernel.json`` has all."""
 
 
-def what_runs(a: Artefact) -> list[str]:
-    """Which kernel runs when, a line each."""
+def what_runs(a: Artefact, in_one_file: bool = False) -> list[str]:
+    """Which kernel runs when, a line each. Kernels go by their files, or by their namespaces ``in_one_file``."""
     lines = []
-    for i in a.instances:
+    for n, i in enumerate(a.instances):
         of = f"{i.variant_name}: " if i.variant_name else ""
         for k, v in enumerate(i.variants):
             knobs = "".join(f" {n}={value}" for n, value in v.knobs.items())
@@ -171,13 +172,15 @@ def what_runs(a: Artefact) -> list[str]:
             said = [f"{', '.join(f'{n} = {x}' for n, x in p.at.items())} ({p.ratio[0]:.2f}x)" for p in won if p.ratio]
             places = "; ".join(said[:LISTED]) + (f" and {len(said) - LISTED} more" if len(said) > LISTED else "")
             where = f"measured at {places}" if won else "wherever its conditions hold (not measured)"
-            lines.append(f"{of}`{v.file}`: `{v.script}`{knobs}; {where}; needs {_needs(v)}")
+            name = f"tuned{a.tag(n)}{k}" if in_one_file else v.file
+            lines.append(f"{of}`{name}`: `{v.script}`{knobs}; {where}; needs {_needs(v)}")
         kept = [p for p in i.points if p.variant is None]
         if kept:
             names = ", ".join(p.name for p in kept[:LISTED])
             names += f" and {len(kept) - LISTED} more" if len(kept) > LISTED else ""
             lines.append(f"{of}the original near {names}, where nothing measured was faster")
-        lines.append(f"{of}`{i.original.file}`, the original: everywhere else")
+        original = "the original" if in_one_file else f"`{i.original.file}`, the original"
+        lines.append(f"{of}{original}: everywhere else")
     return lines
 
 
@@ -188,7 +191,7 @@ def _needs(v: Code) -> str:
     return ", ".join(needs) or "nothing more"
 
 
-def _scalars(a: Artefact) -> list[str]:
+def scalars_said(a: Artefact) -> list[str]:
     """The scalars that callers pass, each with the value that the workload has."""
     examples = {python_name(p.name): p.example for p in a.parameters if p.example is not None}
     said = [(t, examples.get(t.split(":")[0])) for t in signature(a).annotated]
@@ -209,7 +212,7 @@ def readme(a: Artefact, package: Package, target: str) -> str:
         "3. `python selftest.py` compares the tuned kernels with the original one on small inputs",
         "", "## Arguments", "",
         *(f"- {described(p, [i.dtypes for i in a.instances])}" for p in s.buffers),
-        *(f"- {line}" for line in _scalars(a)),
+        *(f"- {line}" for line in scalars_said(a)),
         "", "## What runs", "",
         "Between the sizes that were measured that tuned kernel runs whose least speed-up at the nearest "
         "measurements is the greatest, if what it needs holds; the original kernel runs for all other calls.", "",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .artefact import Artefact, Code
-from .python_packages import Package, Signature, described, package_name, signature
+from .python_packages import Package, Signature, described, package_name, scalars_said, signature
 from .shipped.dispatch import python_name
 
 
-def _docs(a: Artefact, s: Signature, first: str) -> str:
-    rows = [f"        {described(p, [i.dtypes for i in a.instances])}" for p in s.buffers]
+def _docs(a: Artefact, s: Signature, first: str, pure: bool = False) -> str:
+    """The docstring of the callable that returns new arrays (``pure``), or of that which writes into its arguments."""
+    dtypes = [i.dtypes for i in a.instances]
+    rows = [f"        {described(p, dtypes, pure)}" for p in (s.inputs if pure else s.buffers)]
+    rows += [f"        {line}" for line in scalars_said(a)]
     return "\n".join([f'    """{first}', "", "    Args:", *rows, '    """'])
 
 
@@ -37,7 +40,7 @@ exported = operators.exported
 
 
 def {python_name(a.name)}({s.parameters(s.inputs, "torch.Tensor")}) -> {returned}:
-{_docs(a, s, f"New tensors: {results}. Nothing that is passed is changed.")}
+{_docs(a, s, f"New tensors: {results}. Nothing that is passed is changed.", pure=True)}
     return torch.ops.{package_name(a)}.{a.name}({s.arguments(s.inputs)})
 
 
@@ -98,6 +101,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import {array.rpartition(".")[0]}
+
 from .{module} import Kernels
 
 kernels = Kernels(Path(__file__).resolve().parent)
@@ -105,7 +110,7 @@ exported = kernels.exported
 
 
 def {python_name(a.name)}({s.parameters(s.inputs, array)}) -> Any:
-{_docs(a, s, f"New arrays: {results}. Nothing that is passed is changed.")}
+{_docs(a, s, f"New arrays: {results}. Nothing that is passed is changed.", pure=True)}
     return kernels.functional({table([p.name for p in s.inputs])}, {given})
 
 

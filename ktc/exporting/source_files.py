@@ -227,7 +227,7 @@ def _header(built: Built, space: str) -> str:
         *SUPPORT.splitlines(), "", "namespace {", "", *common(texts, api),
     ]  # fmt: skip
     for k, i in enumerate(a.instances):
-        tag = f"_{i.variant_name or k}_" if len(a.instances) > 1 else "_"
+        tag = a.tag(k)
         lines += instance_code(i, built.texts, api, tag)
         lines += _chosen(built.texts[i.original.file], f"run{tag}", [*tried(i, built.texts, api, tag, _host(built, k))])
     lines += ["}  // namespace", "", *_launch(built), f"}}  // namespace {space}", ""]
@@ -333,9 +333,9 @@ def _launch(built: Built) -> list[str]:
         "void launch(void (*kernel)(P...), std::initializer_list<const void*> tuned, Config given,",
         "            typename same<P>::type... args) {",
     ]
-    for k, i in enumerate(built.artefact.instances):
-        tag = f"_{i.variant_name or k}_" if len(built.artefact.instances) > 1 else "_"
-        lines.append(f"  if (id(kernel) == tuned.begin()[{k}] && called(run{tag}, given, args...)) return;")
+    for k in range(len(built.artefact.instances)):
+        run = f"run{built.artefact.tag(k)}"
+        lines.append(f"  if (id(kernel) == tuned.begin()[{k}] && called({run}, given, args...)) return;")
     return [*lines, "  kernel<<<given.grid, given.block, given.shared, given.stream>>>(args...);", "}", ""]
 
 
@@ -346,7 +346,7 @@ def _readme(a: Artefact, source: str, header: str, count: int) -> str:
         f"2. Build as before (`nvcc {nvcc_flags(a)}`): {count} launch{'es' if count > 1 else ''} of the file call "
         "`launch` of the header; your kernel stays, and runs wherever no tuned one may",
         "3. Run your own tests: the results are those of verification, and `ktc replay` of the recipe repeats it",
-        "", "## What runs", "", *(f"- {line}" for line in what_runs(a)), "",
+        "", "## What runs", "", *(f"- {line}" for line in what_runs(a, in_one_file=True)), "",
         f"Written by ktc{''.join(f'; {k} {v}' for k, v in a.about.items())}.", "",
     ]  # fmt: skip
     return "\n".join(lines)

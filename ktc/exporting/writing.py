@@ -77,13 +77,15 @@ def export(
     profile: str = "",
     check: bool = False,
     elsewhere: bool = False,
+    ordered: bool = False,
 ) -> Written:
     """Write runs of one kernel, and kernels with scripts of their own, as ``to`` into ``folder``; to ``source``, runs
     of several kernels too.
 
     ``profile``: the device to print for, where it is not the plainest of the target's language. An earlier export in
     ``folder`` is replaced; a folder that holds something else is left alone. ``check``: compile C++ files, where their
-    compiler is installed. ``elsewhere``: what a CPU measured may decide for a GPU.
+    compiler is installed. ``elsewhere``: what a CPU measured may decide for a GPU. ``ordered``: without
+    kernels that take a sum in an order that depends on timing.
 
     Raises:
         KtcError: E-EXPORT-FOLDER, E-WRITE, E-EXPORT-COMPILE, E-EXPORT-DEVICE; as :func:`.building.build`.
@@ -93,7 +95,7 @@ def export(
         _check_measured(target, to, recipes)
     printed_for = _printed_for(target, recipes, profile)
     groups = _by_kernel(recipes) if to == "source" and not programs else [list(recipes)]
-    every = [build(group, programs, printed_for, target.refuses) for group in groups]
+    every = [build(group, programs, printed_for, target.refuses, ordered) for group in groups]
     outside = next((name for b in every for code in b.artefact.codes for name in code.symbols), "")
     if outside and to != "source":
         raise unreachable(outside, "only --to source has the tuned kernel in the file that declares it")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ktc.ir.support.quantities import clock, duration, times, with_spread
+from ktc.ir.support.quantities import clock, duration, percent, times, with_spread
 
 from .board import Board, Event, Mark, Row, cause_of
 
@@ -49,7 +49,7 @@ def knobs_of(e: Event) -> str:
 
 def of_bound(row: Row, seconds: float) -> str:
     """``24 % of the bound (memory)``, or nothing."""
-    return f"{row.of_bound(seconds):.0%} of the bound ({row.limiter})".replace("%", " %") if row.bound else ""
+    return f"{percent(row.of_bound(seconds))} of the bound ({row.limiter})" if row.bound else ""
 
 
 def _begin(board: Board, e: Event) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ktc.ir.support.quantities import clock, duration
+from ktc.ir.support.quantities import clock, duration, percent
 
 from .board import Board, Event, Mark, Row
 from .plain_lines import lines, timed
@@ -109,7 +109,7 @@ def _ratio(row: Row, mark: Mark | None, state: str) -> str:
 
 
 def _share(row: Row, mark: Mark | None, state: str) -> str:
-    return f"{100 * row.of_bound(mark.seconds):.0f} %" if mark and row.bound else ""
+    return percent(row.of_bound(mark.seconds)) if mark and row.bound else ""
 
 
 def _time(row: Row, mark: Mark | None, state: str) -> str:

@@ -39,6 +39,9 @@ def matching(program: ProgramRecord, names: Sequence[str]) -> list[KernelRecord]
         return found
     lost = [f"{kernel}: {why}" for kernel, why in program.unusable if not names or any(n in kernel for n in names)]
     known = "; ".join(k.kernel for k in program.kernels)
+    if not known and not lost:
+        hint = "run its program again with `ktc profile`, where it reaches its GPU"
+        raise KtcError("E-PROFILE-NOTHING", f"{program.folder} holds no launch of a kernel", hint=hint, exit_code=2)
     raise KtcError("E-KERNEL-UNKNOWN", f"{program.folder} has no launch of such a kernel with its arguments",
                    hint="; ".join(lost) or f"there are: {known}", exit_code=2)  # fmt: skip
 

@@ -70,11 +70,12 @@ class Commands:
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks that are shown on demand."""
+    """Blocks that are shown on demand; ``printed``: on paper, where nobody can ask for them, too."""
 
     title: str
     blocks: Sequence[Block]
     open: bool = False
+    printed: bool = True
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,8 @@ def _commands(c: Commands) -> str:
 
 
 def _folded(f: Folded) -> str:
-    return f"<details{' open' if f.open else ''}><summary>{escape(f.title)}</summary>\n{_all(f.blocks)}</details>"
+    state = _class("" if f.printed else "aside") + (" open" if f.open else "")
+    return f"<details{state}><summary>{escape(f.title)}</summary>\n{_all(f.blocks)}</details>"
 
 
 def _beside(b: Beside) -> str:

@@ -10,7 +10,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.quantities import duration
 from ktc.runs import Run
 
-from .blocks import Beside, Block, Code, Difference, Folded, Paragraph, Section, Table
+from .blocks import Beside, Block, Code, Difference, Folded, Paragraph, Section, Table, is_empty
+from .kernel_text import holding, parted
 from .rebuilt import Stage, Winner, original, stages, target_of, winners
 from .result_section import knobs_text
 
@@ -27,33 +28,53 @@ def kernel_sections(run: Run) -> list[Section]:
     backend = str(run.data["device"].get("backend", ""))
     language = str(run.data.get("source", "")).rpartition(".")[2]
     spoken = {"ktir": "ir", "cl": "opencl"}.get(language, "cuda")
-    sides = [Code("Before, as it was written", run.before, spoken), Code("After", run.after, backend)]
-    code = Section("Code", [Beside(sides)])
+    before = holding(run.before, run.files.values(), str(run.data["kernel"]))
+    sides = [("Before, as it was written", before, spoken), ("After", run.after, backend)]
+    code = Section("Code", list(_code(run, sides)))
     try:
         start = original(run)
     except KtcError as e:
         return [code, Section("Pass by pass", [Paragraph(f"Not built again: {e.message} [{e.code}]", "note")])]
     target, found = target_of(run.data["device"]), winners(run)
     built = [(w, stages(start, w, target)) for w in found[:MOST_WINNERS]]
-    passes = [b for i, (w, s) in enumerate(built) for b in _passes(w, s, backend, first=i == 0)]
+    passes = [b for i, (w, s) in enumerate(built) for b in _passes(run, w, s, first=i == 0)]
     return [code, Section("Pass by pass", passes), Section("Facts before and after", list(_facts(run, start, built)))]
 
 
-def _passes(w: Winner, found: Sequence[Stage], backend: str, first: bool) -> Iterator[Block]:
+def _code(run: Run, sides: Sequence[tuple[str, str, str]]) -> Iterator[Block]:
+    """The kernel before and after; the files that it stands in, on demand."""
+    name = str(run.data["kernel"])
+    both = [(title, text, parted(text, name, language), language) for title, text, language in sides]
+    yield Beside([Code(title, parts.kernel or text, language) for title, text, parts, language in both])
+    whole = [Code(title, text, language) for title, text, parts, language in both if parts.kernel]
+    yield Folded("The whole files", [Beside(whole)] if whole else [], printed=False)
+
+
+def _passes(run: Run, w: Winner, found: Sequence[Stage], first: bool) -> Iterator[Block]:
     inner: list[Block] = []
     for before, after in pairwise(found):
-        both = [Difference("IR", before.ir, after.ir, "ir")]
+        both: list[Block] = [Difference("IR", before.ir, after.ir, "ir")]
         if before.code and after.code:
             with_knobs = f" with {knobs_text(w.knobs)}" if w.knobs else ""
-            both.append(Difference(f"Code{with_knobs}", before.code, after.code, backend))
-        same = all(d.before == d.after for d in both)
-        nothing = [Paragraph("Neither IR nor code changes.", "note")] if same else []
+            both += _differing_code(run, f"Code{with_knobs}", before.code, after.code)
+        nothing = [Paragraph("Neither IR nor code changes.", "note")] if all(map(is_empty, both)) else []
         inner.append(Folded(after.step, [*both, *nothing], open=first and len(inner) == 0))
     if first:
         yield Paragraph(f"What won on {', '.join(w.scenarios)}:", code=w.script)
         yield from inner
     else:
         yield Folded(f"What won on {', '.join(w.scenarios)}: {w.script}", inner)
+
+
+def _differing_code(run: Run, title: str, before: str, after: str) -> Iterator[Block]:
+    """What changed in the kernel, and what in the functions that are printed with it: these on demand."""
+    name, language = str(run.data["kernel"]), str(run.data["device"].get("backend", ""))
+    was, now = parted(before, name, language), parted(after, name, language)
+    if was.kernel and now.kernel:
+        yield Difference(title, was.kernel, now.kernel, language)
+        yield Folded("What is printed with it", [Difference("", was.rest, now.rest, language)], printed=False)
+    else:
+        yield Difference(title, before, after, language)
 
 
 def _facts(run: Run, start: Program, built: Sequence[tuple[Winner, Sequence[Stage]]]) -> Iterator[Block]:

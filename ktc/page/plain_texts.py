@@ -105,7 +105,7 @@ _WRITERS: Mapping[type, Callable[[Any], list[str]]] = {
     Code: lambda c: [*([f"**{_plain(c.title)}**"] if c.title else []), _fenced(c.text, _FENCES.get(c.language, ""))],
     Difference: _difference,
     Commands: _commands,
-    Folded: lambda f: [f"**{_plain(f.title)}**", *_all(f.blocks)],
+    Folded: lambda f: [f"**{_plain(f.title)}**", *_all(f.blocks)] if f.printed else [],
     Beside: lambda b: _all(b.blocks),
 }
 

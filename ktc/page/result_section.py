@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktc.ir.support.quantities import duration, times, with_spread
+from ktc.ir.support.quantities import duration, percent, times, with_spread
 from ktc.runs import FINISHED, Run
 
 from .blocks import Block, Figure, Paragraph, Section, Table
@@ -46,7 +46,7 @@ def share_text(s: Mapping[str, Any]) -> str:
     """Share of the bound that the winner reaches."""
     if not s.get("bound"):
         return "unknown"
-    return f"{100 * s['bound'] / s['after']['median']:.0f} % ({s.get('limiter', '')})".replace(" ()", "")
+    return f"{percent(s['bound'] / s['after']['median'])} ({s.get('limiter', '')})".replace(" ()", "")
 
 
 def scenario_table(scenarios: Sequence[Mapping[str, Any]], finished: bool = True) -> Table:

@@ -101,8 +101,10 @@ def _outcomes(outcomes: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for o in outcomes:
         gain = f"{o['gain']:.2f}x" if o.get("gain") else ""
-        rows.append((o["script"] or "(as it is)", o["status"], gain, o.get("detail", ""), o.get("reason", "")))
-    return Table("Scripts tried", ("script", "status", "gain", "detail", "why it was tried"), rows, code=(0,))
+        at = o.get("scenario", "") or ("all" if "scenario" in o else "")
+        rows.append((at, o["script"] or "(as it is)", o["status"], gain, o.get("detail", ""), o.get("reason", "")))
+    heads = ("scenario", "script", "status", "gain", "what came of it", "why it was tried")
+    return Table("Scripts tried", heads, rows, code=(1,))
 
 
 def _failures(failures: Sequence[Mapping[str, Any]]) -> Table:

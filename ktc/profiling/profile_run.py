@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktc.backends.runtimes.file_cache import write_atomic
-from ktc.capture.preloaded import compiled, found_program, made_empty, run_preloaded
+from ktc.capture.preloaded import NO_DRIVER, compiled, found_program, has_driver, made_empty, run_preloaded
 from ktc.ir.diagnostics import KtcError
 
 from .profile_format import PROFILE, Profile
@@ -65,8 +65,9 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
     found = Profile.load(folder)
     if not found.processes:
         ended = "was stopped at the time limit" if status is None else f"ended with code {status}"
-        raise KtcError("E-PROFILE-NOTHING", f"{Path(program).name} {ended}, and launched no kernel that was seen",
-                       hint=NOTHING_HINT, exit_code=3)  # fmt: skip
+        why, hint = ("", NOTHING_HINT) if has_driver() else NO_DRIVER
+        said = f"{Path(program).name} {ended}, and launched no kernel that was seen{why}"
+        raise KtcError("E-PROFILE-NOTHING", said, hint=hint, exit_code=3)
     return found
 
 

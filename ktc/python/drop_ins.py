@@ -10,6 +10,7 @@ from .search_results import RunResult
 def export(
     *runs: RunResult | str | Path, to: str = "auto", out: str | Path | None = None, check: bool = True,
     elsewhere: bool = False,
+    deterministic: bool = False,
 ) -> Path:  # fmt: skip
     """Write runs of one kernel as a drop-in, as ``ktc export`` does.
 
@@ -22,6 +23,7 @@ def export(
         out: the folder to write; ``ktc-export/KERNEL-TARGET`` by default.
         check: compile C++ files, where their compiler is installed.
         elsewhere: export for GPUs what was measured on a CPU.
+        deterministic: leave kernels out whose sums depend on timing (atomics on floats).
 
     Returns:
         the folder.
@@ -40,7 +42,7 @@ def export(
         known = ", ".join(["auto", *TARGETS])
         raise KtcError("E-USAGE", f"ktc.export needs a run, and to= one of {known}", exit_code=2)
     folder = Path(out) if out is not None else Path("ktc-export") / f"{recipes[0].recipe.kernel}-{target}"
-    return write(recipes, [], target, folder, check=check, elsewhere=elsewhere).folder
+    return write(recipes, [], target, folder, check=check, elsewhere=elsewhere, ordered=deterministic).folder
 
 
 __all__ = ["export"]

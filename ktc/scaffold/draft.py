@@ -24,10 +24,11 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
+from .extents.constant_extents import constant_extents
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
-from .extents.host_lengths import lengthened
+from .extents.host_lengths import allocated_extents, lengthened
 from .extents.kept_indices import with_room
 from .extents.level_tables import with_levels
 from .extents.padded_windows import window_counts
@@ -118,6 +119,7 @@ def draft(k: Kernel) -> Draft:
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
     d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
+    d.shapes = d.shapes if seen or d.names else constant_extents(k, d.shapes, allocated_extents(d, probe))
     seen = with_room_in_memory(d, probe, seen)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
     seen = coarser(d, probe, without_stops(d, probe, seen))

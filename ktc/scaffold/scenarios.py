@@ -38,6 +38,10 @@ NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
 
 
+MOST_POWER = 3.0
+"""The work grows with no more than the cube of a size."""
+
+
 @dataclass(frozen=True)
 class Work:
     """How many scalars a launch moves: ``scale`` times the sizes to their powers, fitted to the probes."""
@@ -50,13 +54,22 @@ class Work:
 
 
 def work_of(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str]) -> Work:
-    """A power law through the probes, by least squares of logarithms."""
+    """A power law through the probes, by least squares of logarithms. Powers that would be below none or above
+    :data:`MOST_POWER` are these, and the others are fitted again: what they had explained is left to the scale."""
     rows = [(s, n) for s, n in seen if n > 0]
     if not rows or not names:
         return Work(float(max((n for _, n in rows), default=1)), {})
-    a = np.array([[1.0, *(math.log(s[n]) for n in names)] for s, _ in rows])
-    x = np.linalg.lstsq(a, np.array([math.log(n) for _, n in rows]), rcond=None)[0]
-    return Work(math.exp(x[0]), {n: min(max(p, 0.0), 3.0) for n, p in zip(names, x[1:])})
+    powers: dict[str, float] = {}
+    while True:
+        open_ = [n for n in names if n not in powers]
+        a = np.array([[1.0, *(math.log(s[n]) for n in open_)] for s, _ in rows])
+        left = [math.log(n) - sum(p * math.log(s[m]) for m, p in powers.items()) for s, n in rows]
+        scale, *found = np.linalg.lstsq(a, np.array(left), rcond=None)[0]
+        beyond = {n: min(max(p, 0.0), MOST_POWER) for n, p in zip(open_, found) if not 0.0 <= p <= MOST_POWER}
+        if not beyond:
+            fitted = {**powers, **dict(zip(open_, map(float, found)))}
+            return Work(math.exp(scale), {n: fitted[n] for n in names})
+        powers |= beyond
 
 
 def _more(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Seen]:

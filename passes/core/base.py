@@ -54,6 +54,9 @@ class Pass(Generic[A]):
             if get_origin(base) is Pass:
                 (cls.arguments,) = get_args(base)
 
+    def __repr__(self) -> str:
+        return f"<pass {self.name}: {self.summary}>"
+
     # ------------------------------------------------------------------------------------------- what a pass implements
 
     def sites(self, kernel: Kernel) -> list[Site]:

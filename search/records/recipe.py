@@ -92,7 +92,10 @@ class Recipe:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as err:
-            raise KtcError("E-RECIPE-READ", f"cannot read {path}: {err.strerror or err}", exit_code=2) from None
+            hint = "name a recipe.json, or the folder of a run of `ktc optimize`"
+            raise KtcError(
+                "E-RECIPE-READ", f"cannot read {path}: {err.strerror or err}", hint=hint, exit_code=2
+            ) from None
         except ValueError as err:
             raise _bad(path, f"is not JSON: {err}") from None
         return parse(data, str(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 STATUSES = {
@@ -75,6 +76,18 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.status} ({self.layer}): {self.reason}"
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self}>"
+
+    def _repr_html_(self) -> str:
+        """In notebooks: the rungs, one a row."""
+        heads = "".join(f"<th>{h}</th>" for h in ("rung", "verdict", "what was found"))
+        rows = ((r.name, r.status, r.detail) for r in self.rungs)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(x)}</td>' for x in row)}</tr>" for row in rows)
+        said = f"<p><strong>{escape(self.status)}</strong> {escape(STATUSES.get(self.status, ''))}</p>"
+        why = "" if self.ok else f"<p>{escape(self.reason)}</p>"
+        return f"{said}{why}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -62,6 +62,46 @@ def test_what_cannot_be_fused_says_why_and_what_may_help(ktc_run: Run, tmp_path:
     assert e.value.code == "E-FUSE-NONE" and "stay apart" in e.value.message and "--beside" in e.value.hint
 
 
+THREE = """\
+#include <cuda_runtime.h>
+__global__ void add_bias(float* y, const float* x, const float* b, int n, int c) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * c) y[i] = x[i] + b[i % c];
+}
+__global__ void square(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * x[i];
+}
+__global__ void add(float* y, const float* x, const float* r, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + r[i];
+}
+void tail(float* out, const float* x, const float* b, const float* r, int n, int c) {
+  float *t, *u;
+  cudaMalloc(&t, n * c * sizeof(float));
+  cudaMalloc(&u, n * c * sizeof(float));
+  add_bias<<<(n * c + 255) / 256, 256>>>(t, x, b, n, c);
+  square<<<(n * c + 255) / 256, 256>>>(u, t, n * c);
+  add<<<(n * c + 255) / 256, 256>>>(out, u, r, n * c);
+  cudaFree(t);
+  cudaFree(u);
+}
+"""
+
+
+def test_where_some_launches_are_one_it_is_said_what_would_let_more_be(ktc_run: Run, tmp_path: Path) -> None:
+    """Temporaries are the function's own; whether its results overlap what it reads, its callers know."""
+    (tmp_path / "three.cu").write_text(THREE)
+    done = ktc_run("fuse", "three.cu", "--function", "tail", "--no-verify")
+    assert done.returncode == 0 and "stay apart" in done.stderr, done.stderr
+    assert "take noalias of" in done.stderr and "tail.toml" in done.stderr
+    sheet = tmp_path / "tail.toml"
+    sheet.write_text(sheet.read_text().replace('guessed = ["noalias", "align"]', 'guessed = ["align"]'))
+    done = ktc_run("fuse", "tail.toml", "--no-verify")
+    assert done.returncode == 0 and "stay apart" not in done.stderr and done.stdout.count("__global__") == 1
+    assert "take noalias of" not in done.stderr
+
+
 def _apart(folder: Path) -> ktc.Program:
     """Two launches over ranges that have nothing in common."""
     args = ["x f32 n in apart", "y f32 n out apart", "u f32 m in apart", "z f32 m out apart"]

@@ -79,6 +79,8 @@ def test_a_comment_changes_no_text_and_keeps_what_was_measured(
     done = ktc_run("update", "r.json", "--check")
     assert done.returncode == 1 and "E-UPDATE-NEEDED" in done.stderr and "the source has changed" in done.stderr
     assert written(tmp_path)[0] == before
+    named = ktc_run("update", "r.json", "--check", "--source", str(project / "scale.cu"))
+    assert f"ktc update r.json --source {project / 'scale.cu'};" in named.stderr
     done = ktc_run("update", "r.json")
     assert done.returncode == 0 and "every text is the same" in done.stderr, done.stderr
     now = written(tmp_path)[1]

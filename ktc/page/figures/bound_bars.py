@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.support.quantities import duration
+from ktc.ir.support.quantities import duration, percent
 
 from .axes import Frame, fitting
 from .marks import drawing, line, rect, text
@@ -55,7 +55,7 @@ def _marks(groups: Sequence[Group], heights: Sequence[int], frame: Frame, x: Sca
         yield text((0, top + 18), fitting(words, frame.right + 80), kind="title halo")
         for i, bar in enumerate(group.bars):
             at = top + 26 + i * (BAR + GAP)
-            said = f"{100 * bar.share:.0f} %, {duration(bar.seconds)}"
+            said = f"{percent(bar.share)}, {duration(bar.seconds)}"
             yield text((frame.left - 6, at + BAR - 4), fitting(bar.name, frame.left), "end")
             yield rect((frame.left, at), x(bar.share) - frame.left, BAR, bar.kind, f"{group.name}, {bar.name}: {said}")
             yield text((x(bar.share) + 6, at + BAR - 4), said, kind="halo")

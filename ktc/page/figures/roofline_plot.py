@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.support.quantities import significant
+from ktc.ir.support.quantities import percent, significant
 
 from .axes import Frame, bottom_axis, left_axis
 from .marks import dot, drawing, path, text
@@ -40,12 +40,21 @@ class Roof:
         return min(self.operations_a_second, self.bytes_a_second * intensity)
 
     @property
+    def counted(self) -> str:
+        """What an operation is."""
+        return f"{_WORDS.get(self.unit, self.unit)} operations"
+
+    @property
     def ridge(self) -> float:
         """The intensity from which on arithmetic decides."""
         return self.operations_a_second / self.bytes_a_second
 
 
 HEIGHT = 340
+_WORDS = {"matrix": "16-bit", "special": "special-function"}
+"""Units of arithmetic (:mod:`ktc.search.bounds.speed_of_light`) whose names do not say what is counted: products of
+narrow numbers, whether or not matrix units do them."""
+
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -56,12 +65,12 @@ def roofline(roof: Roof, places: Sequence[Place], width: float) -> str:
     x = over(reach, frame.left, frame.right, log=True, margin=0.04)
     rates = [roof.operations_a_second * 1.3, roof.at(x.low), *(p.rate for p in places)]
     y = over(rates, frame.bottom, frame.top, log=True)
-    label = f"Roofline: {roof.unit} operations a second against operations per byte, for {len(places)} kernels"
+    label = f"Roofline: {roof.counted} a second against operations per byte, for {len(places)} kernels"
     return drawing(width, HEIGHT, label, _marks(roof, places, frame, x, y))
 
 
 def _marks(roof: Roof, places: Sequence[Place], frame: Frame, x: Scale, y: Scale) -> Iterator[str]:
-    yield from left_axis(frame, y, rate, f"{roof.unit} operations a second")
+    yield from left_axis(frame, y, rate, f"{roof.counted} a second")
     yield from bottom_axis(frame, x, lambda v: f"{v:g}", "operations per byte that must move")
     yield path([(x(i), y(roof.at(i))) for i in (x.low, roof.ridge, x.high)], "roof")
     yield text((x(x.high) - 4, y(roof.operations_a_second) - 6), f"{rate(roof.operations_a_second)}op/s", "end", "halo")
@@ -71,7 +80,7 @@ def _marks(roof: Roof, places: Sequence[Place], frame: Frame, x: Scale, y: Scale
         yield path([(x(before.intensity), y(before.rate)), (x(after.intensity), y(after.rate))], "joined")
     for p in places:
         share = p.rate / roof.at(p.intensity)
-        hover = f"{p.name}: {rate(p.rate)}op/s, {100 * share:.0f} % of the roof at {p.intensity:.3g} op/byte"
+        hover = f"{p.name}: {rate(p.rate)}op/s, {percent(share)} of the roof at {p.intensity:.3g} op/byte"
         yield dot((x(p.intensity), y(p.rate)), 5.0, p.kind, hover)
 
 

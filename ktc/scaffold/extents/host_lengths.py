@@ -26,7 +26,7 @@ def lengthened(d: Draft, probe: Prober, seen: Sequence[Seen]) -> dict[str, Exten
     """The shapes of ``d``, with the host's own length for buffers that are not known, seem to be of a fixed length (one
     element for each block, in probes of one block) or are touched beyond their shape at odd sizes, where that is long
     enough in all runs."""
-    out, told = dict(d.shapes), _lengths(d, probe)
+    out, told = dict(d.shapes), allocated_extents(d, probe)
     if not seen or not told:
         return out
     runs = [*seen, *_odd(d, probe, seen[0].sizes)]
@@ -49,7 +49,7 @@ def _odd(d: Draft, probe: Prober, even: Mapping[str, int]) -> list[Seen]:
     return found
 
 
-def _lengths(d: Draft, probe: Prober) -> dict[str, Extent]:
+def allocated_extents(d: Draft, probe: Prober) -> dict[str, Extent]:
     """The elements of buffers as the host allocates them, where they are a formula over sizes."""
     k, out = d.kernel, dict[str, Extent]()
     params = {p.sym for p in k.params}
@@ -91,4 +91,4 @@ def _over(e: Expr, width: int) -> Expr | None:
     return None
 
 
-__all__ = ["lengthened"]
+__all__ = ["allocated_extents", "lengthened"]

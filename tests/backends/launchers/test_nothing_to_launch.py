@@ -40,8 +40,9 @@ def kernel(facts: str = "", n: str = "n: i32", grid: str = "cdiv(n, 64)") -> Ker
     ("given", "unsure"),
     [
         (kernel(), ["n"]),
-        (kernel("  assume 0 < n\n"), []),
-        (kernel(n="n: i32 range 1..4096"), []),
+        (kernel('  trace "raise"\n  assume 0 < n\n'), []),
+        (kernel('  trace "raise"\n', n="n: i32 range 1..4096"), []),  # tested before it is launched
+        (kernel(n="n: i32 range 1..4096"), ["n"]),  # the source's kernel runs for any sizes
         (kernel(n="n: i32 range 0..4096"), ["n"]),
         (kernel(grid="n, d"), ["n", "d"]),
         (kernel(grid="16"), []),

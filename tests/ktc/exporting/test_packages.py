@@ -60,6 +60,42 @@ def test_a_package_is_complete_and_needs_no_ktc(run_folder: Path, tmp_path: Path
     assert "d = 4096, num_tokens = 16 (2.00x)" in readme and "the original near c, h" in readme
 
 
+SCALE = """
+__global__ void scale(float* y, float* total, const float* x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { y[i] = a * x[i]; total[i] += y[i]; }
+}
+void run(float* y, float* total, const float* x, float a, int n) {
+  scale<<<(n + 255) / 256, 256>>>(y, total, x, a, n);
+}
+"""
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_docstrings_name_the_parameters_that_there_are(tmp_path: Path, ktc_run: Run, to: str) -> None:
+    (tmp_path / "scale.cu").write_text(SCALE)
+    assert ktc_run("init", "scale.cu").returncode == 0
+    done = ktc_run("export", "scale.cu", "--to", to, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    tree = ast.parse((tmp_path / "out/scale/__init__.py").read_text())
+    functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef)}
+    for name, total in (("scale", "copied, and the copy updated"), ("scale_out", "updated in place")):
+        text, taken = ast.get_docstring(functions[name]) or "", functions[name].args
+        assert re.findall(r"^    (\w+): ", text, re.M) == [a.arg for a in (*taken.args, *taken.kwonlyargs)], name
+        assert f"total: f32 [n], {total}" in text
+
+
+@pytest.mark.parametrize("to", ["source", "cmake", "hip"])
+def test_what_runs_is_named_as_it_is_in_the_one_file(run_folder: Path, tmp_path: Path, ktc_run: Run, to: str) -> None:
+    done = ktc_run("export", str(run_folder), "--to", to, "-o", "out", "--measured-elsewhere", "--no-check")
+    assert done.returncode == 0, done.stderr
+    readme = (tmp_path / "out/README.md").read_text()
+    texts = "".join(p.read_text() for p in (tmp_path / "out").iterdir() if p.suffix in (".cu", ".cuh", ".hip"))
+    named = re.findall(r"^- `(\w+)`: `", readme, re.M)
+    assert named and all(f"namespace {name} {{" in texts for name in named), named
+    assert "`tuned_0`" in done.stdout and "tuned0" not in done.stdout
+
+
 @pytest.mark.parametrize(("measured_on", "to"), [("numba", "numpy"), ("cuda-sm90", "torch"), ("opencl", "pyopencl")])
 def test_a_run_is_exported_to_what_calls_its_own_language(
     tmp_path: Path, ktc_run: Run, measured_on: str, to: str
@@ -241,3 +277,37 @@ def test_a_package_hides_no_module_of_its_name(tmp_path: Path, ktc_run: Run) -> 
 def test_usage(run_folder: Path, ktc_run: Run, args: list[str], said: str) -> None:
     done = ktc_run("export", *(str(run_folder) if a == "RUN" else a for a in args), "--to", "numpy", "-o", "out")
     assert done.returncode in (1, 2) and said in done.stderr, done.stderr
+
+
+ATOMIC = """
+__global__ void total(float* out, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&out[0], x[i]);
+}
+void run(float* out, const float* x, int n) { total<<<(n + 255) / 256, 256>>>(out, x, n); }
+"""
+ROWS = """
+__global__ void add_rows(float* __restrict__ out, const float* __restrict__ x, int rows, int cols) {
+  int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j < cols) {
+    float s = 0.f;
+    for (int i = 0; i < rows; ++i) s += x[i * cols + j];
+    out[j] += s;
+  }
+}
+void run(float* out, const float* x, int rows, int cols) { add_rows<<<(cols + 63) / 64, 64>>>(out, x, rows, cols); }
+"""
+
+
+def test_sums_in_an_order_that_depends_on_timing_are_left_out_if_asked(tmp_path: Path, ktc_run: Run) -> None:
+    """What the last block adds up from all blocks' parts has an order; what blocks add by atomics has none."""
+    for name, text in (("total", ATOMIC), ("rows", ROWS)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.cu").write_text(text)
+        assert ktc_run("init", f"{name}/{name}.cu").returncode == 0
+    refused = ktc_run("export", "total/total.cu", "--to", "cupy", "-p", "raise", "--deterministic")
+    assert refused.returncode == 2 and "E-EXPORT-ORDER" in refused.stderr and "out" in refused.stderr
+    assert ktc_run("export", "total/total.cu", "--to", "cupy", "-p", "raise").returncode == 0
+    script = "raise | split-reduction{loop=i map=[thread.y 4, block.y 8, seq]}"
+    done = ktc_run("export", "rows/rows.cu", "--to", "cupy", "-p", script, "--deterministic")
+    assert done.returncode == 0 and "tuned0.cu" in done.stdout, done.stderr

@@ -209,3 +209,13 @@ def test_elsewhere_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> 
     with showing_here(quiet=True) as show:
         show(BEGIN)
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_program_is_asked_for_shows_itself_in_a_line_and_in_a_notebook() -> None:
+    k = ktc.load("silu_and_mul").apply("raise")
+    verdict, code, facts = k.verify(device="none"), k.lower("cuda"), k.facts()
+    assert repr(verdict).startswith("<Verdict TESTED") and "Rung(" not in repr(verdict)
+    assert all(f"<td>{r.name}</td>" in verdict._repr_html_() for r in verdict.rungs)
+    assert "&lt;__half, V&gt;" not in code._repr_html_() and "__global__" in code._repr_html_()
+    assert repr(facts).startswith("<ProgramFacts at ") and len(repr(facts)) < 200
+    assert repr(ktc.list_passes()["unroll"]).startswith("<pass unroll: ")

@@ -21,7 +21,7 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 from ktc.ir.nodes import Expr, i32
 
 from .host_memories import Boundary, Event, HostPointer, Launching, Memory, Touching, Unseen
-from .host_syntax import behind_address, called, is_pointer, path_of
+from .host_syntax import behind_address, called, is_pointer, path_of, template_arguments
 from .host_values import HostValues, constant_of
 
 MAX_DEPTH = 8
@@ -74,7 +74,8 @@ class HostCalls:
         self.lowering, self.function, self.sites = lowering, function, sites
         known = HostInstances(lowering).of(function) if function.entity.params else []
         types = given or (known[0] if len(known) == 1 else {})
-        self.values = HostValues(lowering, function.entity.namespace, types)
+        fixed = template_arguments(function.entity.node.body)
+        self.values = HostValues(lowering, function.entity.namespace, types, fixed)
         self.launching = launching(lowering)
         self.events: list[Event] = []
         self.region: tuple[int, ...] = ()

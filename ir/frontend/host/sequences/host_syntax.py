@@ -6,8 +6,9 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ktc.ir.frontend.syntax.cxx_ast import CxxCast, QualName, RefDecl
+from ktc.ir.frontend.syntax.cxx_ast import CxxCast, NamePart, QualName, RefDecl
 from ktc.ir.frontend.syntax.program import name_parts
+from ktc.ir.frontend.syntax.syntax_walk import descendants
 
 
 def uncast(node: Any) -> Any:
@@ -45,10 +46,16 @@ def is_pointer(declared: Any) -> bool:
     return isinstance(declared, c_ast.PtrDecl | c_ast.ArrayDecl) and not isinstance(declared, RefDecl)
 
 
+def template_arguments(node: Any) -> frozenset[str]:
+    """The names that stand in template arguments at or below ``node``: what they mean is known to the compiler."""
+    parts = (n for n in descendants(node) if isinstance(n, NamePart) and n.args)
+    return frozenset(x.name for part in parts for a in part.args for x in descendants(a) if isinstance(x, c_ast.ID))
+
+
 def behind_address(node: Any) -> Any:
     """``x`` of ``(void**)&x``."""
     node = uncast(node)
     return node.expr if isinstance(node, c_ast.UnaryOp) and node.op == "&" else node
 
 
-__all__ = ["behind_address", "called", "is_pointer", "path_of", "uncast"]
+__all__ = ["behind_address", "called", "is_pointer", "path_of", "template_arguments", "uncast"]

@@ -38,10 +38,16 @@ SIZES = ("x", "y", "z")
 
 class HostValues:
     """The variables of a function, and of those that it calls. ``types``: template arguments and what else names mean
-    besides."""
+    besides. ``fixed``: variables that are constants of the program, and no sizes that somebody may choose."""
 
-    def __init__(self, lowering: KernelLowering, namespace: tuple[str, ...], types: Mapping[str, Value]) -> None:
-        self.lowering, self.namespace = lowering, namespace
+    def __init__(
+        self,
+        lowering: KernelLowering,
+        namespace: tuple[str, ...],
+        types: Mapping[str, Value],
+        fixed: frozenset[str] = frozenset(),
+    ) -> None:
+        self.lowering, self.namespace, self.fixed = lowering, namespace, fixed
         self.types: dict[str, Any] = dict(types)
         self.numbers: dict[str, Value | None] = {}
         self.pointers: dict[str, HostPointer | None] = {}
@@ -119,7 +125,7 @@ class HostValues:
         if not isinstance(t, Scalar):
             return None
         value = self.number(args[0], t) if len(args) == 1 else None
-        if isinstance(value, Const):
+        if isinstance(value, Const) and node.name not in self.fixed:
             return RVal(Var(self._new_root(node.name, t, value.value).sym))
         return RVal(value) if value is not None else self._root(node.name, t)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktc.ir.frontend.host.sequences.host_sequences import HostSequence, Read
+from ktc.ir.frontend.host.sequences.host_values import constant_of
 from ktc.ir.frontend.sequences_of_files import sequences_in
 
 KERNELS = """\
@@ -175,3 +176,21 @@ def test_a_number_that_changes_is_another_number(tmp_path: Path) -> None:
     assert s.steps[0].passed["n"] != s.steps[1].passed["n"]
     s = only(read(tmp_path, f"{ALLOCATED}{ONE} n = n / 2; {TWO}"))
     assert str(s.steps[0].passed["n"]) in str(s.steps[1].passed["n"])
+
+
+SLICED = """\
+template <int SLICES> __global__ void part(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[blockIdx.y * n + i] = x[i] / SLICES;
+}
+"""
+
+
+def test_what_the_compiler_has_to_know_is_no_size(tmp_path: Path) -> None:
+    """A constant that is a template argument of a launch is that number in the launch's grid, too."""
+    launch = "part<SLICES><<<dim3((n + 255) / 256, SLICES), 256>>>(x, y, n);"
+    s = only(read(tmp_path, f"{ALLOCATED} constexpr int SLICES = 8; {launch} {TWO}", SLICED))
+    assert s.steps[0].template == {"SLICES": "8"} and constant_of(s.steps[0].grid[1]) == 8
+    assert list(s.roots) == ["n"]
+    s = only(read(tmp_path, f"{ALLOCATED} const int m = 4096; {ONE.replace('n', 'm')} {TWO}"))
+    assert "m" in list(s.roots), "an example of a size is a size"
