@@ -50,6 +50,7 @@ from .nested_reductions import joined_reduction
 from .offsets import over_offsets
 from .sweeps.chunks_and_rest import shared_out_evenly
 from .sweeps.constant_sums import without_constant_sums
+from .sweeps.joined_ways import with_joined_ways
 from .sweeps.whole_scans import with_whole_scans
 
 MOST_ADDED = 1 << 16
@@ -212,7 +213,7 @@ def _strided(s: Stmt) -> Stmt | Body:
         then, orelse = (map_body(refresh(b), _strided) for b in ways)
         return dataclasses.replace(way, then=then, orelse=orelse)
     if isinstance(s, Par | Reduce) and _over_threads(s):
-        s = shared_out_evenly(s)
+        s = shared_out_evenly(with_joined_ways(s) if isinstance(s, Reduce) else s)
     if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         before, loop = s.body[:-1], s.body[-1]
         bounds = _bounds(loop, s)
