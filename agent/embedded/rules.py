@@ -87,6 +87,7 @@ class Rules:
         if o.raised is not None:
             yield from islice(self._behind(o, *_of_known_rank(o.raised, o), waiting), OF_KNOWN_RANK)
             yield from self._behind(o, *_busy(o.raised), waiting)
+            yield from self._behind(o, *wherever(o.raised, "widen-accumulators"), waiting)  # sums in any order
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):

@@ -73,6 +73,7 @@ ROWS: dict[str, str] = {
     "contract": "memory.contract:Contract",
     "online-reduction": "reductions.online_reduction:OnlineReduction",
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
+    "widen-accumulators": "reductions.widen_accumulators:WidenAccumulators",
     "join-sums": "reductions.join_sums:JoinSums",
     "split-reduction": "reductions.split_reduction:SplitReduction",
     "split-softmax": "reductions.split_softmax:SplitSoftmax",

@@ -5,6 +5,10 @@ packs the count of roundings with the narrowest type that is known to hold the v
 that holds the value already is no rounding: an f16 element that was widened, compared, shuffled and narrowed again has
 been rounded as often as it was when it was loaded, and a byte is a half, by way of a float too. Integers
 carry no count.
+
+Arithmetic in a type rounds to it, too, which this does not count: a sum in half precision may be added up in another
+order. ``roundings+f16`` and ``roundings+bf16`` do count it, for that one type: a sum of n terms in half precision has
+n roundings there, one in 32 bits that is rounded where it ends has one.
 """
 
 from __future__ import annotations
@@ -71,12 +75,14 @@ def _common(a, b):
     return np.where(x == EVERY, y, np.where((y == EVERY) | (x == y), x, 0))
 
 
+def _nothing(op, x):
+    """Where ``x`` adds nothing, as at the start of a sum."""
+    return np.asarray((_v(x) == 0.0) & (_code(x) == EVERY) & (op in ("+", "-")), bool)
+
+
 def _sum_code(op, a, b, code):
-    """The type that holds ``a op b``: that of one of them where the other is nothing, as at the start of a sum."""
-    if op not in ("+", "-"):
-        return code
-    nothing = [(_v(x) == 0.0) & (_code(x) == EVERY) for x in (a, b)]
-    return np.where(nothing[0], _code(b), np.where(nothing[1], _code(a), code))
+    """The type that holds ``a op b``: that of one of them where the other is nothing."""
+    return np.where(_nothing(op, a), _code(b), np.where(_nothing(op, b), _code(a), code))
 
 
 def _integer_code(x):
@@ -93,6 +99,8 @@ def _held(code, t):
 
 class RoundingsDomain(Domain):
     name = "roundings"
+    stepping = ""
+    """The type whose arithmetic is counted, too."""
 
     def float_dtype(self, t):
         return np.dtype(np.complex128)
@@ -108,8 +116,13 @@ class RoundingsDomain(Domain):
         v = float(round_to(np.float64(value), t))
         return _pair(v, 0, EVERY if v in (0.0, 1.0) or not np.isfinite(v) else CODES[t.name])
 
+    def _step(self, t):
+        """Roundings by one operation in ``t``."""
+        return int(t.name == self.stepping)
+
     def float_arith(self, op, a, b, t):
-        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), _sum_code(op, a, b, CODES[t.name]))
+        rounds = self._step(t) * ~(_nothing(op, a) | _nothing(op, b))
+        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b) + rounds, _sum_code(op, a, b, CODES[t.name]))
 
     def multiplied(self, total, a, b, t, truncates):
         """As step by step: of k products the count is the largest in a row or in a column, and the type is that of
@@ -150,7 +163,7 @@ class RoundingsDomain(Domain):
         if plain in OPERATORS:
             return self.float_arith(OPERATORS[plain], args[0], args[1], t)
         if plain == "fma":
-            return _pair(_v(args[0]) * _v(args[1]) + _v(args[2]), _count(*args), CODES[t.name])
+            return _pair(_v(args[0]) * _v(args[1]) + _v(args[2]), _count(*args) + self._step(t), CODES[t.name])
         if plain not in REALS:
             raise Unsupported(f"no count of roundings for the function '{fn}'")
         v = REALS[plain](*(_v(a) for a in args))
@@ -158,7 +171,22 @@ class RoundingsDomain(Domain):
             return np.asarray(v)[()]
         if plain in ("min", "max"):
             return _pair(v, _count(*args), _common(*args))
-        return _pair(v, _count(*args), _code(args[0]) if plain in _KEEPING else CODES[t.name])
+        if plain in _KEEPING:
+            return _pair(v, _count(*args), _code(args[0]))
+        return _pair(v, _count(*args) + self._step(t), CODES[t.name])
 
 
-__all__ = ["RoundingsDomain", "counts"]
+class HalfStepsDomain(RoundingsDomain):
+    name = "roundings+f16"
+    stepping = "f16"
+
+
+class BfloatStepsDomain(RoundingsDomain):
+    name = "roundings+bf16"
+    stepping = "bf16"
+
+
+STEPPED = {d.stepping: d.name for d in (HalfStepsDomain, BfloatStepsDomain)}
+"""By type, the domain that counts its arithmetic, too."""
+
+__all__ = ["STEPPED", "BfloatStepsDomain", "HalfStepsDomain", "RoundingsDomain", "counts"]
