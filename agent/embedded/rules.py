@@ -21,6 +21,7 @@ from ktc.passes.scalar.window_sizes import ranks
 from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
+from .computed_factors import computed_factors
 from .cpu.cpu_nests import cpu_nests
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -199,7 +200,10 @@ class Rules:
             yield from products
         if not o.device.profile.startswith(GPUS):
             return
+        units = max(1, o.device.compute_units)
+        seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
         tilings = chain(
+            () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),

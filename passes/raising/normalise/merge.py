@@ -55,7 +55,7 @@ from ktc.ir.walk import (
 )
 from ktc.passes.raising.recognise.guards import stripped
 from ktc.passes.shared.equal_integers import same
-from ktc.passes.shared.joined_index import over_both, together
+from ktc.passes.shared.joined_index import digits_over_both, over_both, together
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
@@ -212,6 +212,7 @@ def rewritten(
         assert isinstance(named, Decl)
         body = map_body(body, lambda s: None if s is named else s)
         body = substitute(body, {named.sym: Var(w)})
+    body = digits_over_both(body, fast, slow, extent, w)
     body = map_body(body, keep, lambda e: simplify_casts(on(e)))
     if {fast, slow} & used_in(body):
         return None
