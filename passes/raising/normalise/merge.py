@@ -193,12 +193,12 @@ def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
 
 
 def rewritten(
-    body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i", rounds: Expr | None = None
+    body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i", rounds: Expr | None = None, *, digits: bool = False
 ) -> tuple[Sym, Body] | None:
     """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way.
 
     ``rounds``: how many values ``slow`` has. Where that comes from sizes of 64 bits, and ``body`` adds in 64 bits, so
-    does ``w``.
+    does ``w``. ``digits``: quotients and remainders of ``fast`` may become those of ``w``.
     """
     changed = assigned(body)
     named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, changed)), None)
@@ -212,7 +212,7 @@ def rewritten(
         assert isinstance(named, Decl)
         body = map_body(body, lambda s: None if s is named else s)
         body = substitute(body, {named.sym: Var(w)})
-    body = digits_over_both(body, fast, slow, extent, w)
+    body = digits_over_both(body, fast, slow, extent, w) if digits else body
     body = map_body(body, keep, lambda e: simplify_casts(on(e)))
     if {fast, slow} & used_in(body):
         return None

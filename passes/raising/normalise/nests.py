@@ -257,7 +257,7 @@ def _join(s: Stmt, ranges: Ranges, named: Mapping[Sym, Expr]) -> Stmt:
         tiles = cdiv(hi_out, hi_in)
     else:
         return s
-    found = rewritten(content, inner.var, outer.var, hi_in, inner.var.name)
+    found = rewritten(content, inner.var, outer.var, hi_in, inner.var.name, digits=True)
     if found is None:
         return s
     w, new = found
