@@ -143,9 +143,9 @@ def _plainer(s: Stmt) -> Stmt:
         index = tuple(_no_cast(i) for i in s.index)
         s = s if index == s.index else dataclasses.replace(s, index=index)
     if isinstance(s, Par | For):
-        return dataclasses.replace(s, body=_joined(s.body))
+        return dataclasses.replace(s, body=joined_declarations(s.body))
     if isinstance(s, Reduce):
-        return _last_copies(dataclasses.replace(s, body=_joined(s.body)))
+        return _last_copies(dataclasses.replace(s, body=joined_declarations(s.body)))
     return s
 
 
@@ -173,7 +173,7 @@ def signed_sums(body: Body) -> Body:
     return map_body(body, keep, on)
 
 
-def _joined(body: Body) -> Body:
+def joined_declarations(body: Body) -> Body:
     """``T x; x = e;`` -> ``T x = e;``"""
     out: list[Stmt] = []
     for s in body:
