@@ -57,9 +57,9 @@ def with_summed_votes(kernel: Kernel) -> Kernel:
     """``kernel`` with such sums in the place of votes; the same object if it has none."""
     if not any(_is_vote(e) for e in all_exprs(kernel.body)):
         return kernel
-    summed = _Votes(kernel.body)
-    body = summed.list(kernel.body)
-    unused = {v for v in summed.ballots if v not in used_in(body)}
+    votes = _Votes(kernel.body)
+    body = votes.summed(kernel.body)
+    unused = {v for v in votes.ballots if v not in used_in(body)}
     return kernel.with_(body=map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in unused else s))
 
 
@@ -78,10 +78,10 @@ class _Votes:
         self.below: dict[tuple[Sym, Expr], Sym] = {}
         self.asked = [m for e in all_exprs(body) if (m := self._counted(e)) is not None]
 
-    def list(self, body: Body) -> Body:
+    def summed(self, body: Body) -> Body:
         out: list[Stmt] = []
         for s in body:
-            s = with_bodies(s, self.list)
+            s = with_bodies(s, self.summed)
             front: list[Stmt] = []
             if isinstance(s, Decl | Assign | Store | Atomic | If):
                 s = with_children(s, lambda e, front=front: self._read(e, front))  # type: ignore[misc]
