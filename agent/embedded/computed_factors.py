@@ -13,7 +13,7 @@ from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, For, Par, Reduce
-from ktc.ir.types import Scalar
+from ktc.ir.types import BF16, F16, Scalar
 from ktc.ir.walk import walk
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tiles import paths
@@ -30,6 +30,9 @@ LANES = 4
 
 TRIED = 3
 """Tiles proposed."""
+
+COPIED_TYPES = (*WORDS, F16, BF16)
+"""Types of elements that are copied as they lie, and converted where they are multiplied."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def _copied(reads: Sequence[Access], s: For) -> Iterator[tuple[str, bool]]:
     for a in terms:
         t = getattr(a.buffer.type, "elem", None)
         alone = sum(_along(x, s) == _along(a, s) for x in terms) == 1
-        if alone and isinstance(t, Scalar) and t in WORDS and a.pattern(s.var.name) in ("unit", "strided"):
+        if alone and isinstance(t, Scalar) and t in COPIED_TYPES and a.pattern(s.var.name) in ("unit", "strided"):
             yield a.buffer.name, a.pattern(s.var.name) == "unit"
 
 

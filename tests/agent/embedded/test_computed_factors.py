@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ktc.agent.build import Candidate
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.planner import Proposal
@@ -24,8 +26,10 @@ kernel product(y: f32* restrict align 16 noalias, x: f32 const* restrict align 1
 SIZES = {"rows": 512, "cols": 1024, "terms": 1024}
 
 
-def test_the_first_ideas_compute_the_factor_once_a_block() -> None:
-    builder, o = observe(WEIGHTS, SIZES)
+@pytest.mark.parametrize("activations", ["f32", "f16"])
+def test_the_first_ideas_compute_the_factor_once_a_block(activations: str) -> None:
+    source = WEIGHTS.replace("x: f32", f"x: {activations}").replace("x[row * terms + k]", "f32(x[row * terms + k])")
+    builder, o = observe(source, SIZES)
     scripts = [p.script for p in Rules().propose(o, 4)]
     for script in scripts[:3]:
         assert "stage-factors{loop=k_tile.*}" in script and "stage-shared{array=x loop=k_tile.* transpose=yes" in script
