@@ -51,13 +51,13 @@ def over_both(fast: Sym, slow: Sym, extent: Expr, w: Sym) -> Callable[[Expr], Ex
 def digits_over_both(body: Body, fast: Sym, slow: Sym, extent: Expr, w: Sym) -> Body:
     """``body`` with quotients and remainders of ``fast`` by numbers that divide ``extent`` as those of ``w``."""
     whole = evaluate(extent, {})
-    found = {(op, by) for e in all_exprs(body) for op, by in _digit(e, fast)}
+    found = {(op, by) for e in all_exprs(body) for op, by in digit_of(e, fast)}
     for by in {by for _, by in found if whole is not None and by > 1 and whole % by == 0}:
         quotient, joined = fresh(fast.name, fast.type), fresh(w.name, w.type)
 
         def named(e: Expr, by: int = by, quotient: Sym = quotient) -> Expr:
             t = scalar_of(e.type)
-            for op, number in _digit(e, fast):
+            for op, number in digit_of(e, fast):
                 if number == by:
                     return cast(Var(quotient), t) if op == "/" else binary("%", cast(Var(w), t), Const(by, t))
             return e
@@ -69,7 +69,7 @@ def digits_over_both(body: Body, fast: Sym, slow: Sym, extent: Expr, w: Sym) -> 
     return body
 
 
-def _digit(e: Expr, v: Sym) -> Iterator[tuple[str, int]]:
+def digit_of(e: Expr, v: Sym) -> Iterator[tuple[str, int]]:
     """How ``e`` is a digit of ``v``: ("/" or "%", by which number)."""
     if not isinstance(e, Binary) or not isinstance(e.b, Const) or without_index_casts(e.a) != Var(v):
         return
@@ -82,4 +82,4 @@ def _digit(e: Expr, v: Sym) -> Iterator[tuple[str, int]]:
         yield "%", n + 1
 
 
-__all__ = ["digits_over_both", "over_both", "together"]
+__all__ = ["digit_of", "digits_over_both", "over_both", "together"]
