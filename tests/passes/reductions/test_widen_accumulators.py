@@ -109,6 +109,20 @@ def test_roundings_of_a_sum_in_half_precision_are_counted_where_they_are_asked_f
         assert counts(got.outputs["y"])[0] == rounded, domain
 
 
+def test_no_path_hides_what_is_rounded_on_another() -> None:
+    """A sum in 32 bits beside arithmetic in half precision, of which a copy rounds the sum once more."""
+    text = SERIAL.replace("s: f16 = 0.0_f16", "s: f32 = 0.0").replace(
+        "fma(a[row * n + k], a[row * n + k], s)", "s + f32(a[row * n + k])"
+    )
+    text = text.replace("y[row] = s", "y[row] = f16(s * f32((a[row] * a[row + 1] + a[row]) * a[row + 1]))")
+    k, worse = parse_kernel(text), parse_kernel(text.replace("f16(s * ", "f16(f32(f16(s)) * "))
+    args = {"y": np.zeros(1, np.float16), "a": np.full(8, 1.5, np.float16), "n": 8, "rows": 1}
+    for domain in ("roundings", "roundings+f16"):
+        mine, theirs = (counts(run(x, args, domain=domain).outputs["y"])[0] for x in (worse, k))
+        assert mine > theirs, domain
+    assert verify(k, worse.with_(flags=frozenset({"reassociates"})), _workload(k, "f16", "a")).status == "REJECTED"
+
+
 def test_verification_refuses_what_is_rounded_more_often_than_each_step() -> None:
     """A product in half precision, which goes through it twice more."""
     text = SERIAL.replace("s = fma(a[row * n + k], a[row * n + k], s)", "s = a[row * n + k] * a[row * n + k]")
