@@ -22,6 +22,7 @@ from ktc.passes.scalar.window_sizes import ranks
 from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
+from .computed_factors import computed_factors
 from .cpu.cpu_nests import cpu_nests
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -88,6 +89,7 @@ class Rules:
         if o.raised is not None:
             yield from self._of_known_rank(o, *_of_known_rank(o.raised, o), waiting)
             yield from self._behind(o, *_busy(o.raised), waiting)
+            yield from self._behind(o, *wherever(o.raised, "widen-accumulators"), waiting)  # sums in any order
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
         for place in range(REFINED):
@@ -208,7 +210,10 @@ class Rules:
             yield from products
         if not o.device.profile.startswith(GPUS):
             return
+        units = max(1, o.device.compute_units)
+        seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
         tilings = chain(
+            () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),

@@ -255,18 +255,18 @@ def _batch(p: Product, layout: Layout, trips: Mapping[str, int | None]) -> int:
 def _tried(layout: Layout, size: Size) -> Iterator[tuple[Way, ThreadTile]]:
     """Ways with tiles, best first: of the slower way :data:`SECOND` tiles, behind as many of the faster one."""
     if not layout.turned:
-        yield from ((COPIED, t) for t in _in_order(COPIED, size))
+        yield from ((COPIED, t) for t in in_order(COPIED, size))
         return
     steady = size.results >= MANY_WAVES * size.units * BY_REGISTERS[0].results and not size.short(BY_REGISTERS[0])
     ways = (TURNED_IN_REGISTERS, TURNED_BY_COPYING)
     first, second = ways if steady else ways[::-1]
-    faster = [(first, t) for t in _in_order(first, size)]
+    faster = [(first, t) for t in in_order(first, size)]
     yield from faster[:SECOND]
-    yield from ((second, t) for t in _in_order(second, size)[:SECOND])
+    yield from ((second, t) for t in in_order(second, size)[:SECOND])
     yield from faster[SECOND:]
 
 
-def _in_order(way: Way, size: Size) -> list[ThreadTile]:
+def in_order(way: Way, size: Size) -> list[ThreadTile]:
     """Tiles that give each unit of the device a block come first, the largest of them at the head (of a
     short sum the smallest that has :data:`BUSY` results), and tiles that :data:`NEARLY` do behind it; those that reach
     beyond the rows or columns that there are (of each product of a batch, say) do not."""

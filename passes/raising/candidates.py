@@ -119,7 +119,7 @@ def _variants(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Variant]:
             plain, staged = destaged(filled, sizes, rims=rims)
             if staged:
                 plain = at_whole_places(without_equal_ways(resolved(without_dead(plain), ranges)), kernel)
-                plain = guarded(unswitched(joined(plain, ranges)))
+                plain = guarded(unswitched(joined(unswitched(plain), ranges)))
                 yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
             if not any(s.untested for s in staged):
                 break

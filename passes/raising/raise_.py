@@ -356,12 +356,16 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
+    from ktc.passes.raising.warps.aggregated_atomics import with_single_atomics
+    from ktc.passes.raising.warps.votes import with_summed_votes
 
     from .tried_forms import some
 
     refuse_waiting_blocks(kernel.body, launch)
     kernel, launch = with_joined_grid(kernel, launch)
-    kernel, trips, assumed = with_single_trips(exchanged_apart(lanes_apart(kernel)), launch)
+    kernel, trips, assumed = with_single_trips(
+        exchanged_apart(lanes_apart(with_summed_votes(with_single_atomics(kernel)))), launch
+    )
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
     shared: list[Guess] = []

@@ -223,11 +223,12 @@ def domain_named(name: str) -> Domain:
     from .device_floats import DeviceDomain, DoubleDomain
     from .field import FieldDomain
     from .ring import RingDomain
-    from .roundings import RoundingsDomain
+    from .roundings import BfloatStepsDomain, HalfStepsDomain, RoundingsDomain
     from .terms import TermsDomain
 
     domains: tuple[type[Domain], ...] = (
         DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain, TermsDomain, RoundingsDomain,
+        HalfStepsDomain, BfloatStepsDomain,
     )  # fmt: skip
     known = {d.name: d for d in domains}
     if name not in known:

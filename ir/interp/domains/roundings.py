@@ -5,9 +5,16 @@ packs the count of roundings with the narrowest type that is known to hold the v
 that holds the value already is no rounding: an f16 element that was widened, compared, shuffled and narrowed again has
 been rounded as often as it was when it was loaded, and a byte is a half, by way of a float too. Integers
 carry no count.
+
+Arithmetic in a type rounds to it, too, which this does not count: a sum in half precision may be added up in another
+order. ``roundings+f16`` and ``roundings+bf16`` do count it, for that one type, and count what comes in by all paths, so
+that none hides what is rounded on another, and no order has more than another: a sum of n elements in half precision
+has n - 1 roundings there, one in 32 bits that is rounded where it ends has one.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 import numpy as np
 
@@ -54,11 +61,12 @@ def counts(x: np.ndarray) -> np.ndarray:
     return np.imag(x) // SHIFT
 
 
-def _count(*xs):
-    found = counts(xs[0])
-    for x in xs[1:]:
-        found = np.maximum(found, counts(x))
-    return found
+def _most(*xs):
+    return reduce(np.maximum, map(counts, xs))
+
+
+def _all(*xs):
+    return reduce(np.add, map(counts, xs))
 
 
 def _code(x):
@@ -71,12 +79,14 @@ def _common(a, b):
     return np.where(x == EVERY, y, np.where((y == EVERY) | (x == y), x, 0))
 
 
+def _nothing(op, x):
+    """Where ``x`` adds nothing, as at the start of a sum."""
+    return np.asarray((_v(x) == 0.0) & (_code(x) == EVERY) & (op in ("+", "-")), bool)
+
+
 def _sum_code(op, a, b, code):
-    """The type that holds ``a op b``: that of one of them where the other is nothing, as at the start of a sum."""
-    if op not in ("+", "-"):
-        return code
-    nothing = [(_v(x) == 0.0) & (_code(x) == EVERY) for x in (a, b)]
-    return np.where(nothing[0], _code(b), np.where(nothing[1], _code(a), code))
+    """The type that holds ``a op b``: that of one of them where the other is nothing."""
+    return np.where(_nothing(op, a), _code(b), np.where(_nothing(op, b), _code(a), code))
 
 
 def _integer_code(x):
@@ -93,6 +103,8 @@ def _held(code, t):
 
 class RoundingsDomain(Domain):
     name = "roundings"
+    stepping = ""
+    """The type whose arithmetic is counted, too."""
 
     def float_dtype(self, t):
         return np.dtype(np.complex128)
@@ -108,8 +120,16 @@ class RoundingsDomain(Domain):
         v = float(round_to(np.float64(value), t))
         return _pair(v, 0, EVERY if v in (0.0, 1.0) or not np.isfinite(v) else CODES[t.name])
 
+    together = staticmethod(_most)
+    """How the counts of operands come to that of a result."""
+
+    def _step(self, t):
+        """Roundings by one operation in ``t``."""
+        return int(t.name == self.stepping)
+
     def float_arith(self, op, a, b, t):
-        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), _sum_code(op, a, b, CODES[t.name]))
+        rounds = self._step(t) * ~(_nothing(op, a) | _nothing(op, b))
+        return _pair(_ARITHMETIC[op](_v(a), _v(b)), self.together(a, b) + rounds, _sum_code(op, a, b, CODES[t.name]))
 
     def multiplied(self, total, a, b, t, truncates):
         """As step by step: of k products the count is the largest in a row or in a column, and the type is that of
@@ -119,6 +139,9 @@ class RoundingsDomain(Domain):
         v, x, y = np.array(_v(total)), np.ascontiguousarray(_v(a)), np.ascontiguousarray(_v(b))
         for k in range(x.shape[2]):
             v += x[:, :, k, None] * y[:, k, None, :]
+        if self.stepping:
+            found = counts(a).sum(axis=2)[:, :, None] + counts(b).sum(axis=1)[:, None, :] + counts(total)
+            return _pair(v, found + 2 * x.shape[2] * self._step(t), CODES[t.name])
         rows, columns = counts(a).max(axis=2)[:, :, None], counts(b).max(axis=1)[:, None, :]
         return _pair(v, np.maximum(counts(total), np.maximum(rows, columns)), CODES[t.name])
 
@@ -150,15 +173,32 @@ class RoundingsDomain(Domain):
         if plain in OPERATORS:
             return self.float_arith(OPERATORS[plain], args[0], args[1], t)
         if plain == "fma":
-            return _pair(_v(args[0]) * _v(args[1]) + _v(args[2]), _count(*args), CODES[t.name])
+            return _pair(_v(args[0]) * _v(args[1]) + _v(args[2]), self.together(*args) + self._step(t), CODES[t.name])
         if plain not in REALS:
             raise Unsupported(f"no count of roundings for the function '{fn}'")
         v = REALS[plain](*(_v(a) for a in args))
         if plain in BOOLEAN:
             return np.asarray(v)[()]
         if plain in ("min", "max"):
-            return _pair(v, _count(*args), _common(*args))
-        return _pair(v, _count(*args), _code(args[0]) if plain in _KEEPING else CODES[t.name])
+            return _pair(v, self.together(*args), _common(*args))
+        if plain in _KEEPING:
+            return _pair(v, self.together(*args), _code(args[0]))
+        return _pair(v, self.together(*args) + self._step(t), CODES[t.name])
 
 
-__all__ = ["RoundingsDomain", "counts"]
+class HalfStepsDomain(RoundingsDomain):
+    name = "roundings+f16"
+    stepping = "f16"
+    together = staticmethod(_all)
+
+
+class BfloatStepsDomain(RoundingsDomain):
+    name = "roundings+bf16"
+    stepping = "bf16"
+    together = staticmethod(_all)
+
+
+STEPPED = {d.stepping: d.name for d in (HalfStepsDomain, BfloatStepsDomain)}
+"""By type, the domain that counts its arithmetic, too."""
+
+__all__ = ["STEPPED", "BfloatStepsDomain", "HalfStepsDomain", "RoundingsDomain", "counts"]

@@ -44,11 +44,13 @@ from ktc.ir.walk import (
     loads_in,
     map_body,
     mentions,
+    rename,
     stmt_exprs,
     used,
     used_in,
     walk,
 )
+from ktc.passes.raising.recognise.exchange_regions import moves_only
 from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 
 
@@ -69,8 +71,7 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
     made: set[Sym] = set()
     for s in body:
         if isinstance(s, If) and not s.orelse and _touches_shared(s) and _global_effect(s):
-            at = next(k for k, t in enumerate(s.then) if _global_effect(t))
-            first, rest = s.then[:at], s.then[at:]
+            first, rest = _exchange_and_effect(s.then)
             head = rest[0]
             whole = any(map(has_block_barrier, first))  # all threads go there: the exchange in it stands by itself
             if whole or any(map(_waits, rest)):
@@ -82,6 +83,8 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
                 rest = (dataclasses.replace(head, value=Var(value)), *rest[1:])
             if first and not assigned(first) & used(s.cond):
                 crossing = [d for d in first if isinstance(d, Decl) and d.sym in used_in(rest) | assigned(rest)]
+                on = {d.sym: fresh(d.sym.name, d.sym.type) for d in crossing if d.sym in assigned(rest)}
+                rest = (*(Decl(new, Var(v)) for v, new in on.items()), *rename(rest, on))
                 made |= {d.sym for d in crossing}
                 out += [Decl(d.sym, None, loc=d.loc) for d in crossing]
                 instead = (_assigned_instead(t, {d.sym for d in crossing}) for t in first)
@@ -90,6 +93,21 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
                 continue
         out.append(s)
     return tuple(out), made
+
+
+def _exchange_and_effect(body: Body) -> tuple[Body, Body]:
+    """``body`` up to its first effect, less what reads global memory with no part in the exchange; and the others."""
+    at = next(k for k, t in enumerate(body) if _global_effect(t))
+    before = body[:at]
+    reading = [t for t in before if not moves_only(t)]
+    if not reading:
+        return before, body[at:]
+    ends = 1 + max((k for k, t in enumerate(before) if _touches_shared(t)), default=-1)
+    later = tuple(t for t in before[:ends] if isinstance(t, Decl) and not moves_only(t) and not _touches_shared(t))
+    kept = tuple(t for t in before[:ends] if t not in later)
+    if set(declared(later)) & (used_in(kept) | assigned(kept)) or used_in(later) & assigned(kept):
+        return before, body[at:]
+    return kept, (*later, *body[ends:])
 
 
 def _combines(e: Expr) -> bool:

@@ -12,7 +12,7 @@ Any two loops of a perfect nest will do, on whatever axes: ``w = fast + extent(f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
@@ -55,7 +55,7 @@ from ktc.ir.walk import (
 )
 from ktc.passes.raising.recognise.guards import stripped
 from ktc.passes.shared.equal_integers import same
-from ktc.passes.shared.joined_index import over_both, together
+from ktc.passes.shared.joined_index import digit_of, digits_over_both, over_both, together
 from ktc.passes.shared.loop_bounds import upper_bound
 
 
@@ -66,7 +66,8 @@ def merged(body: Body, outer: frozenset[Sym] = frozenset()) -> Body:
 
 
 def _nest(s: Par, outer: frozenset[Sym]) -> Stmt:
-    loops, inner = _merged_loops(*perfect_nest(s))
+    loops, inner = perfect_nest(s)
+    loops, inner = _merged_loops(loops, _without_flat_number(loops, inner))
     spread = _rounds_as_loop(inner)
     if spread is not None:
         more, body = _merged_loops([*loops, spread[0]], spread[1])
@@ -88,6 +89,28 @@ def _merged_loops(loops: list[Par], body: Body) -> tuple[list[Par], Body]:
         if found is None:
             return loops, body
         loops, body = found
+
+
+def _without_flat_number(loops: Sequence[Par], body: Body) -> Body:
+    """``body`` without a number of both of two loops, ``w = fast + extent * slow``, that is asked for its digits alone:
+    ``w / extent`` is the slow loop's own number."""
+    for fast, slow in _pairs(list(loops)):
+        extent = evaluate(fast.hi, {})
+        if extent is None or not (is_const(fast.lo, 0) and is_const(slow.lo, 0)):
+            continue
+        changed = assigned(body)
+        named = next((d for d in body if _is_coordinate(d, fast.var, slow.var, i32(int(extent)), changed)), None)
+        if not isinstance(named, Decl):
+            continue
+        own = {"/": slow.var, "%": fast.var}
+
+        def on(e: Expr, w: Sym = named.sym, n: int = int(extent), own: Mapping[str, Sym] = own) -> Expr:
+            found = next((op for op, by in digit_of(e, w) if by == n), None)
+            return e if found is None or not isinstance(e.type, Scalar) else cast(Var(own[found]), e.type)
+
+        apart = map_body(tuple(d for d in body if d is not named), keep, on)
+        body = body if named.sym in used_in(apart) else apart
+    return body
 
 
 def _rounds_as_loop(body: Body) -> tuple[Par, Body] | None:
@@ -193,12 +216,12 @@ def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
 
 
 def rewritten(
-    body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i", rounds: Expr | None = None
+    body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i", rounds: Expr | None = None, *, digits: bool = False
 ) -> tuple[Sym, Body] | None:
     """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way.
 
     ``rounds``: how many values ``slow`` has. Where that comes from sizes of 64 bits, and ``body`` adds in 64 bits, so
-    does ``w``.
+    does ``w``. ``digits``: quotients and remainders of ``fast`` may become those of ``w``.
     """
     changed = assigned(body)
     named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, changed)), None)
@@ -212,6 +235,7 @@ def rewritten(
         assert isinstance(named, Decl)
         body = map_body(body, lambda s: None if s is named else s)
         body = substitute(body, {named.sym: Var(w)})
+    body = digits_over_both(body, fast, slow, extent, w) if digits else body
     body = map_body(body, keep, lambda e: simplify_casts(on(e)))
     if {fast, slow} & used_in(body):
         return None

@@ -6,7 +6,9 @@ for t in 0..cdiv(K, 16): for k in 0..16: acc += t * 16 + k < K ? f(t * 16 + k) :
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith import NATURAL
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
@@ -36,7 +38,7 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
 )  # fmt: skip
-from ktc.ir.purity import is_removable
+from ktc.ir.purity import is_movable, is_removable
 from ktc.ir.types import Scalar
 from ktc.ir.walk import (
     all_exprs,
@@ -226,13 +228,16 @@ def _private(s: Stmt) -> bool:
 
 def joined(body: Body, ranges: Ranges) -> Body:
     """Loops over tiles and the elements of a tile, used together only, as one loop."""
-    return map_body(body, lambda s: _join(s, ranges))
+    named = definitions(body)
+    return map_body(body, lambda s: _join(s, ranges, named))
 
 
-def _join(s: Stmt, ranges: Ranges) -> Stmt:
-    if not isinstance(s, For) or len(s.body) != 1 or not isinstance(s.body[0], For):
+def _join(s: Stmt, ranges: Ranges, named: Mapping[Sym, Expr]) -> Stmt:
+    if not isinstance(s, For) or not s.body or not isinstance(s.body[-1], For):
         return s
-    outer, inner = s, s.body[0]
+    outer = _without_names(s)
+    if len(outer.body) != 1 or not isinstance(inner := outer.body[0], For):
+        return s
     t = outer.var.type
     hi_in, hi_out = upper_bound(inner.cond, inner.var), upper_bound(outer.cond, outer.var)
     if not (is_const(inner.init, 0) and is_const(outer.init, 0)) or hi_in is None or hi_out is None:
@@ -252,14 +257,26 @@ def _join(s: Stmt, ranges: Ranges) -> Stmt:
         tiles = cdiv(hi_out, hi_in)
     else:
         return s
-    found = rewritten(content, inner.var, outer.var, hi_in, inner.var.name)
+    found = rewritten(content, inner.var, outer.var, hi_in, inner.var.name, digits=True)
     if found is None:
         return s
     w, new = found
-    hi = _end(new, w, hi_in, cast(tiles, t))
+    hi = _end(new, w, hi_in, expand(cast(tiles, t), named))
     cond, step = Binary("<", Var(w), hi), add(Var(w), Const(1, t))
     return For(w, Const(0, t), cond, step, new, loc=outer.loc, comments=(*outer.comments, *inner.comments),
                tags=frozenset({f"loop:{w.name}"}))  # fmt: skip
+
+
+def _without_names(s: For) -> For:
+    """``s`` with the integers that it names in front of its loop in their places: ``first = tile * 8``."""
+    values: dict[Sym, Expr] = {}
+    for d in s.body[:-1]:
+        if not isinstance(d, Decl) or d.init is None or d.sym in assigned(s.body) or not is_movable(d.init):
+            return s
+        if not isinstance(d.sym.type, Scalar) or not d.sym.type.is_int:
+            return s
+        values[d.sym] = substitute_expr(d.init, values)
+    return dataclasses.replace(s, body=substitute(s.body[-1:], values))
 
 
 def _steps(s: For, by: Expr) -> bool:

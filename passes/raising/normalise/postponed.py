@@ -40,7 +40,7 @@ def postponed(body: Body) -> Body:
                 (kept,) = map_body((s,), lambda x, bare=bare: bare.get(id(x), x))  # type: ignore[misc]
                 rest = body[k + 1 :]
                 until = min(_until(x, rest) for x, _, _ in carried)
-                return (*body[:k], kept, *_computed(rest[:until], carried), *postponed(rest[until:]))
+                return (*body[:k], kept, *postponed((*_computed(rest[:until], carried), *rest[until:])))
     return body
 
 

@@ -50,6 +50,7 @@ from .nested_reductions import joined_reduction
 from .offsets import over_offsets
 from .sweeps.chunks_and_rest import shared_out_evenly
 from .sweeps.constant_sums import without_constant_sums
+from .sweeps.joined_ways import with_joined_ways
 from .sweeps.whole_scans import with_whole_scans
 
 MOST_ADDED = 1 << 16
@@ -142,9 +143,9 @@ def _plainer(s: Stmt) -> Stmt:
         index = tuple(_no_cast(i) for i in s.index)
         s = s if index == s.index else dataclasses.replace(s, index=index)
     if isinstance(s, Par | For):
-        return dataclasses.replace(s, body=_joined(s.body))
+        return dataclasses.replace(s, body=joined_declarations(s.body))
     if isinstance(s, Reduce):
-        return _last_copies(dataclasses.replace(s, body=_joined(s.body)))
+        return _last_copies(dataclasses.replace(s, body=joined_declarations(s.body)))
     return s
 
 
@@ -172,7 +173,7 @@ def signed_sums(body: Body) -> Body:
     return map_body(body, keep, on)
 
 
-def _joined(body: Body) -> Body:
+def joined_declarations(body: Body) -> Body:
     """``T x; x = e;`` -> ``T x = e;``"""
     out: list[Stmt] = []
     for s in body:
@@ -212,7 +213,7 @@ def _strided(s: Stmt) -> Stmt | Body:
         then, orelse = (map_body(refresh(b), _strided) for b in ways)
         return dataclasses.replace(way, then=then, orelse=orelse)
     if isinstance(s, Par | Reduce) and _over_threads(s):
-        s = shared_out_evenly(s)
+        s = shared_out_evenly(with_joined_ways(s) if isinstance(s, Reduce) else s)
     if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         before, loop = s.body[:-1], s.body[-1]
         bounds = _bounds(loop, s)

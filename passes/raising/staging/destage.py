@@ -154,7 +154,8 @@ def _in_list(
         return None
     copies = copies_of(copy, array, env)
     fitted = _fit(copies, array, block, rims)
-    if (assigned(body[first:]) - set(declared(body[first:])) | set(varying)) & _needs(fitted):
+    gone = set(declared(copy)) - {d.sym for d in copy if isinstance(d, Decl)}  # known to the copy alone: a sum
+    if (assigned(body[first:]) - set(declared(body[first:])) | set(varying) | gone) & _needs(fitted):
         return None
 
     def on(e: Expr) -> Expr:

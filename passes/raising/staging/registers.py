@@ -42,8 +42,9 @@ from ktc.passes.raising.normalise.tidy import without_dead
 from ktc.passes.raising.raise_report import Region
 from ktc.passes.shared.staging import after_steps
 
+from .equal_ways import without_equal_ways
 from .row_rounds import with_row_rounds
-from .single_values import with_single_values
+from .single_values import kept_rows, with_single_values
 
 KEPT = "registers"
 """The kind of region that this module reports."""
@@ -53,7 +54,7 @@ def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
     """``body`` without the private arrays each of whose elements has one value, known where it is read; and those."""
     found: list[Region] = []
     body = with_single_values(body)
-    for s in [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]:
+    for s in kept_rows(body):
         made = _element(s.sym, body)
         if made is not None:
             j, value, store = made
@@ -65,7 +66,7 @@ def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
 
             body = without_dead(map_body(_named_where_made(body, store), keep, on))
             found.append(_read_again(s))
-    body, parts = with_row_rounds(body)
+    body, parts = with_row_rounds(without_equal_ways(body) if found else body)
     return body, (*found, *map(_read_again, parts))
 
 

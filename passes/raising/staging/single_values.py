@@ -20,17 +20,66 @@ import dataclasses
 from functools import partial
 
 from ktc.ir.fold import evaluate, is_const
-from ktc.ir.nodes import Alloc, Body, Expr, For, If, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
-from ktc.ir.storage import is_local_array
+from ktc.ir.nodes import (
+    AddrOf,
+    Alloc,
+    AsyncCopy,
+    Atomic,
+    Body,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    RawStmt,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)
+from ktc.ir.storage import is_local_array, is_shared
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, rename, used_in, walk, with_bodies, with_list_around
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    mentions,
+    rename,
+    used_in,
+    walk,
+    with_bodies,
+    with_list_around,
+)
+
+
+def kept_rows(body: Body) -> list[Alloc]:
+    """Arrays that keep a row between its sweeps: a thread's own, and shared ones whose elements loops go through one
+    by one."""
+    shared = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
+    for s in walk(body) if shared else ():
+        if isinstance(s, Store) and not _of_one(s):
+            shared.discard(s.buffer)
+        elif isinstance(s, Atomic | AsyncCopy | RawStmt):
+            shared -= mentions(s)
+    for e in all_exprs(body) if shared else ():
+        if (isinstance(e, Load) and not _of_one(e)) or isinstance(e, AddrOf):
+            shared.discard(e.buffer)
+    return [s for s in walk(body) if isinstance(s, Alloc) and (is_local_array(s.sym) or s.sym in shared)]
+
+
+def _of_one(x: Load | Store) -> bool:
+    """Whether an access is of one element, at a variable."""
+    return x.width == 1 and len(x.index) == 1 and isinstance(x.index[0], Var)
 
 
 def with_single_values(body: Body) -> Body:
     """``body`` with such arrays apart: a column each, and from each update on a new one."""
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]:
         body = _columns_apart(body, s.sym)
-    todo = [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]
+    todo = kept_rows(body)
     while todo:
         s = todo.pop()
         renewed = dataclasses.replace(s, sym=fresh(s.sym.name, s.sym.type))
@@ -80,7 +129,7 @@ def _updated_apart(made: Alloc, renewed: Alloc, before: Body, behind: Body) -> B
     loops = [s for s in walk((behind[at],)) if isinstance(s, For | Par | Reduce) and _stores(s, array)]
     if len(loops) != 1 or update.index != (Var(loops[0].var),) or update.width != 1:
         return None
-    if any(e.index != update.index for e in all_exprs((behind[at],)) if isinstance(e, Load) and e.buffer == array):
+    if any(e.index != update.index for e in all_exprs(tuple(loops)) if isinstance(e, Load) and e.buffer == array):
         return None
     new = {array: renewed.sym}
     here = _from(update, behind[at], new)
@@ -108,4 +157,4 @@ def _from(update: Store, s: Stmt, new: dict[Sym, Sym]) -> Stmt:
     return with_bodies(s, inside) if isinstance(s, If | For | Par) else s
 
 
-__all__ = ["with_single_values"]
+__all__ = ["kept_rows", "with_single_values"]

@@ -16,7 +16,7 @@ from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import map_expr, substitute_expr, used, walk, walk_expr
+from ktc.ir.walk import assigned, map_expr, substitute_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.raising.recognise.statement_kinds import expr_with_hardware
@@ -48,11 +48,12 @@ def writes(s: Stmt, array: Sym) -> bool:
 
 def copies_of(body: Body, array: Sym, env: dict[Sym, Expr]) -> list[Copy]:
     out: list[Copy] = []
+    changed = assigned(body)
 
     def go(body: Body, conds: tuple[Expr, ...], loops: tuple[For, ...], env: dict[Sym, Expr]) -> None:
         env = dict(env)
         for s in body:
-            if isinstance(s, Decl) and s.init is not None:
+            if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
                 env[s.sym] = s.init
             elif isinstance(s, Store) and s.buffer == array:
                 out.append(Copy(s, conds, loops, dict(env)))

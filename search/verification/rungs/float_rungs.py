@@ -1,7 +1,8 @@
 """L3 in floating point: bit-identical where nothing may change rounding, else within the error bound.
 
 Instances are run on several kinds of data (:data:`ktc.search.verification.oracle.DATA`), and in the domain that counts
-roundings: an output may not be rounded to a narrower type more often than the original rounds it.
+roundings: an output may not be rounded to a narrower type more often than the original rounds it, be it by arithmetic
+in that type.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, RunResult, run
-from ktc.ir.interp.domains.roundings import counts
+from ktc.ir.interp.domains.roundings import STEPPED, counts
 from ktc.ir.interp.domains.terms import errors
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
@@ -147,6 +148,8 @@ class _Sweep:
             mine, theirs = counts(got.outputs[name]), counts(x)
             more = (mine > theirs) & want.written.get(name, np.ones(x.shape, bool))
             if more.any():
+                more &= self._rounded_in_steps(instance, name)
+            if more.any():
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(more)), more.shape))
                 a, b = str(int(theirs[at])), str(int(mine[at]))
                 message = (
@@ -154,6 +157,17 @@ class _Sweep:
                 )
                 return Failure("inaccurate", message, dict(sizes), "roundings", name, at, a, b)
         return None
+
+    def _rounded_in_steps(self, instance: Instance, name: str) -> np.ndarray | bool:
+        """Where the candidate rounds more often to the one type that it narrows to, half precision, arithmetic in it
+        counted, too: a sum in 32 bits that is rounded where it ends stands against one that was rounded at each step.
+        """
+        to = {scalar_of(e.to).name for e in _narrowing(self.job.candidate)}
+        if len(to) != 1 or (domain := STEPPED.get(to.pop())) is None:
+            return True
+        want = self.job.oracle.run(instance.sizes, domain, "plain")
+        got = self.job.run(instance, "plain", domain, want)
+        return counts(got.outputs[name]) > counts(want.outputs[name])
 
 
 def floats(job: Job) -> Outcome:
@@ -201,7 +215,7 @@ def _counted(job: Job, chosen: list[Instance]) -> list[Instance]:
     """Those on which roundings are counted."""
     most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
     counted = _distinct(*most, *_broadest(chosen), *_longest(chosen), *chosen)[:COUNTED]
-    return counted if _narrows(job.candidate) else []
+    return counted if any(_narrowing(job.candidate)) else []
 
 
 def _planned(job: Job, runs: list[tuple[Instance, str]], identical: bool) -> Iterator[Planned]:
@@ -248,11 +262,16 @@ def _wide_rows(job: Job) -> list[Instance]:
     return [] if job.only else wide_rows(job.original, job.candidate, job.workload)
 
 
-def _narrows(kernel: Kernel) -> bool:
-    return any(
-        isinstance(e, Cast) and _float(e.to) and _float(e.x.type) and scalar_of(e.to).bits < scalar_of(e.x.type).bits
-        for e in all_exprs(kernel.body)
-    )
+def _narrowing(kernel: Kernel) -> Iterator[Cast]:
+    """The conversions of floats to narrower types."""
+    for e in all_exprs(kernel.body):
+        if (
+            isinstance(e, Cast)
+            and _float(e.to)
+            and _float(e.x.type)
+            and scalar_of(e.to).bits < scalar_of(e.x.type).bits
+        ):
+            yield e
 
 
 def _float(t: object) -> bool:

@@ -616,3 +616,29 @@ def test_many_rows_whose_lengths_the_data_say_lie_side_by_side_in_a_block():
     assert any("[thread.y $ROWS:(16,32,8,4), block.x] i=[thread.x $LANES:(8,16,32,4), seq]" in s for s in scripts), (
         scripts
     )
+
+
+HALVES = """
+kernel sums(x: bf16 const* restrict noalias align 16, y: bf16* restrict noalias, n: i32, host rows: i32)
+  launch grid(rows) block(128)
+  array part: shared bf16[128]
+  let tx: i32 = threadIdx.x as i32
+  var own: bf16 = 0.0_bf16
+  for i: i32 = tx; i < n; i + 128
+    own += x[blockIdx.x as i32 * n + i]
+  part[tx] = own
+  barrier
+  for s: i32 = 64; s > 0; s / 2
+    if tx < s
+      part[tx] += part[tx + s]
+    barrier
+  if tx == 0
+    y[blockIdx.x as i32] = part[0]
+"""
+
+
+def test_sums_in_half_precision_are_widened_before_they_are_spread() -> None:
+    _, o = observe(HALVES, {"rows": 4096, "n": 4096})
+    scripts = [p.script for p in Rules().propose(o, 8)]
+    assert scripts[0].startswith("raise | widen-accumulators | distribute{loop=i map=[vec $V, thread.x $T")
+    assert any("widen" not in s for s in scripts)
