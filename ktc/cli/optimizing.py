@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from ktc.ir.workload import Workload
     from ktc.search.workers.head_start import HeadStart
 
+MIN_SECONDS = 1.0
+"""What is left of a time limit once it is over, for what has to be begun."""
+
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 TimeLimit = Annotated[
     float,
@@ -56,13 +61,25 @@ Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of co
 Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]
 
 
-def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | None]:
-    """A process that opens the device while the kernel is read and the search is loaded, where one is needed."""
+@dataclass(frozen=True)
+class _Begun:
+    """``at``: when the command began, of :func:`time.monotonic`; ``ahead``: a process that opens the device while the
+    kernel is read and the search is loaded, where one is needed."""
+
+    at: float
+    ahead: HeadStart | None = None
+
+
+@contextmanager
+def _opening(options: Mapping[str, Any]) -> Iterator[_Begun]:
+    began = time.monotonic()
     if options.get("replay"):
-        return nullcontext()
+        yield _Begun(began)
+        return
     from ktc.search.workers.head_start import head_start
 
-    return head_start(options["device"])
+    with head_start(options["device"]) as ahead:
+        yield _Begun(began, ahead)
 
 
 def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -216,7 +233,7 @@ def tune(
 
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
-    out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
+    out: str, fresh: bool, memory: bool, seed: int, json_: bool, begun: _Begun, export: Export | None = None,
     intent: str = "", profile: bool = False, llm_limits: str = "",
     quiet: bool = False,
 ) -> None:  # fmt: skip
@@ -261,8 +278,10 @@ def _run(
             )
 
     if program.kernel.is_sequence and isinstance(planner, str):
-        return optimize_sequence(program, folder, budget, time_limit, one, json_, ahead)
-    report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=ahead)
+        left = max(MIN_SECONDS, time_limit - (time.monotonic() - begun.at))
+        return optimize_sequence(program, folder, budget, left, one, json_, begun.ahead)
+    spent = time.monotonic() - begun.at
+    report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=begun.ahead, spent=spent)
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:
         first = report.failures[0]
