@@ -78,7 +78,7 @@ def optimize(
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
             verdicts on what is faster than the best are waited for, a fifth as long again and at least two seconds
-            (three times as long while nothing is accepted). Once it is over, scenarios that were not begun are left
+            (as long again while nothing is accepted). Once it is over, scenarios that were not begun are left
             out, and after twice the time held-out ones, too.
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: begin, original, bound, profile, propose, refused, verify,

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ktc.ir.workload import Workload
     from ktc.search.workers.head_start import HeadStart
 
-MIN_SECONDS = 1.0
-"""What is left of a time limit once it is over, for what has to be begun."""
+MOST_SPENT = 0.5
+"""The share of a time limit that reading a source and drafting its workload may use up: a search needs the rest."""
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 TimeLimit = Annotated[
@@ -48,8 +48,9 @@ TimeLimit = Annotated[
     Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Begin nothing new after so many seconds; verdicts on what is faster than the best may take a fifth as "
-        "long again, three times as long while none is accepted.",
+        help="Begin nothing new after so many seconds, those for reading the source included; raising ends after half "
+        "of them. Verdicts on what is faster than the best may take a fifth as long again, as long again while none is "
+        "accepted.",
         unset="no limit",
     ),
 ]
@@ -250,6 +251,7 @@ def _run(
     folder = Path(out) if out else Path("ktc-out") / name
     program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")
+    spent = min(time.monotonic() - begun.at, MOST_SPENT * time_limit)
 
     def one(workload: Workload | Path, out: Path, budget: int, seconds: float, **more: Any) -> OptimizeReport:
         with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(out):
@@ -278,9 +280,7 @@ def _run(
             )
 
     if program.kernel.is_sequence and isinstance(planner, str):
-        left = max(MIN_SECONDS, time_limit - (time.monotonic() - begun.at))
-        return optimize_sequence(program, folder, budget, left, one, json_, begun.ahead)
-    spent = time.monotonic() - begun.at
+        return optimize_sequence(program, folder, budget, time_limit - spent, one, json_, begun.ahead)
     report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=begun.ahead, spent=spent)
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:
