@@ -62,6 +62,11 @@ def is_over() -> bool:
     return time.monotonic() >= _until.get()
 
 
+def left() -> float:
+    """Seconds until then; infinitely many where nobody waits."""
+    return max(0.0, _until.get() - time.monotonic())
+
+
 def in_time(items: Iterator[T], moment: float) -> Iterator[T]:
     """``items`` as far as they come before ``moment``; whoever takes them has all the time for what they do."""
     while True:
@@ -73,4 +78,4 @@ def in_time(items: Iterator[T], moment: float) -> Iterator[T]:
         yield item
 
 
-__all__ = ["OutOfTime", "checkpoint", "in_time", "is_limited", "is_over", "until"]
+__all__ = ["OutOfTime", "checkpoint", "in_time", "is_limited", "is_over", "left", "until"]

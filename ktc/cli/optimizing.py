@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,60 +25,24 @@ from .options import (
     script_text,
     usage,
     with_program,
-    with_workload,
 )
 from .output import columns, ended, note, print_json, styled, table
 from .simulating import Export, simulate
+from .time_limit import Begun, TimeLimit, opening, with_workload_in_time
 
 if TYPE_CHECKING:
     from ktc.agent.planner import Planner
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
     from ktc.ir.workload import Workload
-    from ktc.search.workers.head_start import HeadStart
-
-MOST_SPENT = 0.5
-"""The share of a time limit that reading a source and drafting its workload may use up: a search needs the rest."""
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
-TimeLimit = Annotated[
-    float,
-    Option(
-        "--time-limit",
-        metavar="SECONDS",
-        help="Begin nothing new after so many seconds, those for reading the source included; raising ends after half "
-        "of them. Verdicts on what is faster than the best may take a fifth as long again, as long again while none is "
-        "accepted.",
-        unset="no limit",
-    ),
-]
 Out = Annotated[
     str,
     Option(*OUTPUT, metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL"),
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """``at``: when the command began, of :func:`time.monotonic`; ``ahead``: a process that opens the device while the
-    kernel is read and the search is loaded, where one is needed."""
-
-    at: float
-    ahead: HeadStart | None = None
-
-
-@contextmanager
-def _opening(options: Mapping[str, Any]) -> Iterator[_Begun]:
-    began = time.monotonic()
-    if options.get("replay"):
-        yield _Begun(began)
-        return
-    from ktc.search.workers.head_start import head_start
-
-    with head_start(options["device"]) as ahead:
-        yield _Begun(began, ahead)
 
 
 def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -95,7 +57,7 @@ def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> boo
     return True
 
 
-@functools.partial(with_program, instantiate=True, ahead=_opening, instead=_whole_program)
+@functools.partial(with_program, instantiate=True, ahead=opening, instead=_whole_program)
 def optimize(
     program: Program,
     device: Device = "",
@@ -155,7 +117,7 @@ def optimize(
          intent=intent, profile=profile, llm_limits=llm_limits, quiet=quiet)  # fmt: skip
 
 
-@functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
+@functools.partial(with_program, optional=True, instantiate=True, ahead=opening)
 def tune(
     program: Program,
     passes: Passes = "",
@@ -234,7 +196,7 @@ def tune(
 
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
-    out: str, fresh: bool, memory: bool, seed: int, json_: bool, begun: _Begun, export: Export | None = None,
+    out: str, fresh: bool, memory: bool, seed: int, json_: bool, begun: Begun, export: Export | None = None,
     intent: str = "", profile: bool = False, llm_limits: str = "",
     quiet: bool = False,
 ) -> None:  # fmt: skip
@@ -249,9 +211,9 @@ def _run(
     unnamed = program.preset is not None  # a recipe's files are in a folder of ktc's own
     name = program.kernel.name if unnamed else results_name(program)
     folder = Path(out) if out else Path("ktc-out") / name
-    program = with_workload(program, folder)
+    program = with_workload_in_time(program, folder, begun.at + time_limit)
     workload = need_workload(program, "optimizing")
-    spent = min(time.monotonic() - begun.at, MOST_SPENT * time_limit)
+    spent = begun.spent(time_limit)
 
     def one(workload: Workload | Path, out: Path, budget: int, seconds: float, **more: Any) -> OptimizeReport:
         with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(out):

@@ -212,8 +212,8 @@ def _bounding(products: np.ndarray, factors: _Factors, most: float) -> Iterator[
 
 
 def _followed(products: np.ndarray, factors: _Factors) -> tuple[np.ndarray, np.ndarray]:
-    """Those of ``products`` that the extents follow within ``WORST``, and their values: a row a probe, along which numpy
-    computes at once. Most are ruled out by the probes of the fewest and of the most elements alone."""
+    """Those of ``products`` that the extents follow within ``WORST``, and their values, a row a probe: numpy computes
+    along rows at once. Most are ruled out by the probes of the fewest and of the most elements alone."""
     extents = factors.extents
     ends = [int(extents.argmin()), int(extents.argmax())]
     for probes in (ends, slice(None)):
