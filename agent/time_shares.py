@@ -21,6 +21,10 @@ from dataclasses import dataclass
 
 SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2}
 
+LEAST_S = {"checked": 1.0, "raised": 3.0, "begun": 4.0}
+"""Seconds that these parts have however short the limit is: most kernels are raised in less, and nothing much can be won
+without that."""
+
 NOT_CHECKED = "the original kernel was not looked at for defects: the time limit leaves no more time for it"
 
 
@@ -33,7 +37,7 @@ class TimeShares:
 
     def until(self, part: str) -> float:
         """When ``part`` of the run ends; infinite without a limit."""
-        return self.started + SHARES[part] * self.limit
+        return self.started + max(SHARES[part] * self.limit, LEAST_S.get(part, 0.0))
 
     @classmethod
     def from_now(cls, limit: float, spent: float = 0.0) -> TimeShares:
