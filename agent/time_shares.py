@@ -22,8 +22,8 @@ from dataclasses import dataclass
 SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2}
 
 LEAST_S = {"checked": 1.0, "raised": 3.0, "begun": 4.0}
-"""Seconds that these parts have however short the limit is: most kernels are raised in less, and nothing much can be won
-without that."""
+"""Seconds that these parts have however short the limit is: most kernels are raised in less, and without that nothing
+much can be won."""
 
 NOT_CHECKED = "the original kernel was not looked at for defects: the time limit leaves no more time for it"
 
