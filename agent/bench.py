@@ -43,7 +43,7 @@ from .limits import space_for
 from .profiler import Profiler
 from .report import Timed
 from .station import Opening, Station
-from .time_shares import TimeShares
+from .stopping import TimeShares
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing

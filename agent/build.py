@@ -21,7 +21,7 @@ from ktc.passes.core.base import Refused, Result
 
 from .embedded.trials import wherever
 from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
-from .time_shares import TimeShares
+from .stopping import TimeShares
 
 if TYPE_CHECKING:
     from ktc.passes.core.pipeline import Memo

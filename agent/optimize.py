@@ -33,7 +33,7 @@ from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
 from .state import RAISED, Finalist, Progress, Run
 from .station import Opening
-from .time_shares import NOT_CHECKED, TimeShares
+from .stopping import NOT_CHECKED, TimeShares
 from .trajectory import NAME as TRAJECTORY
 from .trajectory import Trajectory
 

@@ -6,7 +6,7 @@ import pytest
 
 from ktc.agent.build import OUT_OF_TIME, Builder, Candidate
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Outcome, Proposal
-from ktc.agent.time_shares import TimeShares
+from ktc.agent.stopping import TimeShares
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.text import parse_kernel
 from tests.agent.agent_kernels import ROWS, SERIAL
