@@ -16,9 +16,12 @@ from ktc.agent.embedded.rounds import TOO_SLOW, begin_ahead, facts_at, observe, 
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import While
 from ktc.ir.support import time_limits
+from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
+from ktc.search.verification.defects import LONG
 from ktc.search.workers.head_start import HeadStart
 
 from .about import About
@@ -167,16 +170,21 @@ def optimize(
 
 
 def _checked(original: Kernel, work: Workload, variant: str | None, seed: int, shares: TimeShares) -> list[str]:
-    """Notes on what is wrong with the original, or that nobody knows.
+    """Notes on what is wrong with the original, or that nobody knows. One that may never end, as its loops show, has to
+    be seen to end first, for which there is all the time: a device is waited for much longer.
 
     Raises:
-        KtcError: as :func:`check_original`.
+        KtcError: as :func:`check_original`; E-ORIGINAL-BUDGET for one that was not seen to end.
     """
+    endless = next((s for s in walk(original.body) if isinstance(s, While)), None)
     try:
-        with time_limits.until(shares.until("checked")):
+        with time_limits.until(shares.until("checked" if endless is None else "planned")):
             return check_original(original, work, variant, seed)
     except time_limits.OutOfTime:
-        return [NOT_CHECKED]
+        if endless is None:
+            return [NOT_CHECKED]
+    what = f"the original kernel is not checked: it did not end within {shares.limit:g} s in the interpreter"
+    raise KtcError("E-ORIGINAL-BUDGET", f"{what} (--time-limit)", endless.loc, LONG)
 
 
 def _tuned(run: Run, names: Sequence[str] | None, variant: str | None) -> list[Scenario]:

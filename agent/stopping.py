@@ -3,15 +3,15 @@ what a time limit leaves for each part of a run that comes before the first meas
 
 A part that takes longer ends: what it would have found is missing, is said to be, and is never taken for granted.
 
-=============  =====  ==================================================================================
+=============  =====  ========================================================================================
 until          share  what ends then, and what becomes of it
-=============  =====  ==================================================================================
-``checked``    0.25   the sanitizer's look at the original: its defects are not known
+=============  =====  ========================================================================================
+``checked``    0.25   the sanitizer's look at an original that ends, as its loops show: its defects are not known
 ``raised``     0.5    ``raise``: the source is tuned as it stands, or as far as it was understood
 ``begun``      0.6    what scripts begin with besides: sizes bound, divisors said
 ``planned``    1      planning and building of scripts: no more of them
 ``counted``    1.2    the count of what a launch has to do: the bound is as low as a launch's own time
-=============  =====  ==================================================================================
+=============  =====  ========================================================================================
 """
 
 from __future__ import annotations
