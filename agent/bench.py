@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
+from ktc.ir.support import time_limits
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.bounds import speed_of_light
 from ktc.search.bounds.compulsory_work import Work
@@ -42,9 +43,13 @@ from .limits import space_for
 from .profiler import Profiler
 from .report import Timed
 from .station import Opening, Station
+from .stopping import TimeShares
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing
+
+LEAST_COUNTED_S = 1.0
+"""Seconds for counting what a launch has to do, however late it is."""
 
 COMPILE_AHEAD = 2
 """Configurations compiled while another one is measured; larger batches mislead the sampler."""
@@ -68,8 +73,11 @@ class Bench:
         seed: int = 0,
         opening: Opening | None = None,
         counters: bool = False,
+        shares: TimeShares = TimeShares(),  # noqa: B008  frozen
     ) -> None:
-        """``counters``: hardware counters are read of what is profiled, where they may be."""
+        """``counters``: hardware counters are read of what is profiled, where they may be. ``shares``: the time that
+        there is for counting what launches have to do."""
+        self._shares = shares
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
         self.station = Station(work, original, variant=variant, device=device, seed=seed, opening=opening)
         self.device: DeviceInfo = self.station.device
@@ -202,11 +210,19 @@ class Bench:
     def _work(self, scenario: Scenario) -> Work:
         found = self._works.get(scenario.name)
         if found is None:
-            found = work_of(self.work, scenario.sizes, self.original, self.variant, self.seed)
-            self._works[scenario.name] = found
+            found = self._works[scenario.name] = self._counted(scenario)
         return found
 
     # ------------------------------------------------------------------------------------------------------- details
+
+    def _counted(self, scenario: Scenario) -> Work:
+        """What a launch has to do; where there is no time to count it, nothing, which is never too much."""
+        moment = max(self._shares.until("counted"), time.monotonic() + LEAST_COUNTED_S)
+        try:
+            with time_limits.until(moment):
+                return work_of(self.work, scenario.sizes, self.original, self.variant, self.seed)
+        except time_limits.OutOfTime:
+            return Work(0, 0, whole=False)
 
     def _space(self, c: Candidate, scenario: Scenario) -> Space | KtcError:
         """Feasible tuples on this scenario's sizes: the passes' constraints, guards that must hold, device limits."""

@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,13 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Par, Reduce, Var
+from ktc.ir.support import time_limits
 from ktc.ir.walk import walk
-from ktc.passes.core.base import Refused
+from ktc.passes.core.base import Refused, Result
 
 from .embedded.trials import wherever
 from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
+from .stopping import TimeShares
 
 if TYPE_CHECKING:
     from ktc.passes.core.pipeline import Memo
@@ -41,6 +44,9 @@ class Candidate:
 
 RAISE = "raise"
 
+OUT_OF_TIME = "E-TIME-LIMIT"
+"""The code of a script that there was no time to build."""
+
 LOOPS = (For, Par, Reduce)
 
 Sizes = Mapping[str, int | float]
@@ -58,24 +64,31 @@ def _start_of(original: Kernel) -> tuple[str, tuple[str, ...]]:
     return (str(found.script) or RAISE), apart
 
 
-def _with_enough_threads(original: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel | None]:
+def _raised(original: Kernel, until: float) -> Result | Refused:
+    """What ``raise`` makes of ``original`` until then (of :func:`time.monotonic`)."""
+    from ktc.passes.core.pipeline import apply_step
+    from ktc.passes.core.script import Step
+
+    try:
+        with time_limits.until(until):
+            return apply_step(original, Step(RAISE))
+    except time_limits.OutOfTime:
+        return Refused("E-RAISE-TIME", "no loops were found in the time that there was for it")
+
+
+def _with_enough_threads(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
     """The step after ``raise`` that counts on a launch to have a thread for each element, where it has at all of
     ``sizes``, and the kernel then; '' and as it is raised where that is nothing to count on."""
     from ktc.passes.core.catalogue import PASSES
     from ktc.passes.core.pipeline import apply_step
-    from ktc.passes.core.refusals import Refused
-    from ktc.passes.core.script import Step
 
-    raised = apply_step(original, Step(RAISE))
-    if isinstance(raised, Refused):
-        return "", None
     step = PASSES["enough-threads"].step()
-    done = apply_step(raised.kernel, step)
+    done = apply_step(raised, step)
     if isinstance(done, Refused):
-        return "", raised.kernel
-    facts = done.kernel.assumptions[len(raised.kernel.assumptions) :]
+        return "", raised
+    facts = done.kernel.assumptions[len(raised.assumptions) :]
     whole = all(evaluate(a.expr, done.kernel.environment(dict(at))) in (True, 1) for a in facts for at in sizes)  # type: ignore[arg-type]
-    return (f" | {step}", done.kernel) if whole else ("", raised.kernel)
+    return (f" | {step}", done.kernel) if whole else ("", raised)
 
 
 def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
@@ -190,23 +203,45 @@ class Builder:
     """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too.
     ``as_loops``: loops are printed as they stand, so that two orders are two candidates.
 
+    What takes longer than ``shares`` leaves for it is no part of what scripts begin with; ``raise`` itself is refused
+    then, and stays so.
+
     ``start``: what scripts that begin with ``raise`` begin with here. Of a sequence of launches that is the script that
     makes one kernel of them, or as few as may be; who proposes scripts needs not know of launches. Where ``sizes``, the
     scalars of each scenario, have a thread for each element, strides that are 1, pitches that are multiples, or one
     value of a flag that chooses between loop nests, that is counted on from the start."""
 
-    def __init__(self, original: Kernel, as_loops: bool = False, sizes: Sequence[Sizes] = ()) -> None:
-        self.original, self.as_loops = original, as_loops
-        self._whole, self.start_notes = _start_of(original)
+    def __init__(
+        self,
+        original: Kernel,
+        as_loops: bool = False,
+        sizes: Sequence[Sizes] = (),
+        shares: TimeShares = TimeShares(),  # noqa: B008  frozen
+    ) -> None:
+        self.original, self.as_loops, self._shares = original, as_loops, shares
+        try:
+            with time_limits.until(shares.until("raised")):
+                self._whole, self.start_notes = _start_of(original)
+        except time_limits.OutOfTime:
+            self._whole, self.start_notes = RAISE, ("the launches stay apart: there was no time to join them",)
         self._multiples = ""
+        self._steps: Memo = {}
         if sizes and not original.is_sequence:
-            enough, raised = _with_enough_threads(original, sizes)
-            bound, known = ("", None) if raised is None else _sure_values(raised, sizes)
-            self._whole += enough + bound
-            self._multiples = "" if known is None else _multiples(known, sizes)
+            raised = self._steps[RAISE,] = _raised(original, shares.until("raised"))
+            with suppress(time_limits.OutOfTime), time_limits.until(shares.until("begun")):
+                self._begin_with(raised, sizes)
         self.rows = _rows_of(self._whole)
         self._built: dict[str, Candidate | Outcome] = {}
-        self._steps: Memo = {}
+
+    def _begin_with(self, raised: Result | Refused, sizes: Sequence[Sizes]) -> None:
+        """Learn what scripts begin with after ``raise``, one part after the other."""
+        if isinstance(raised, Refused):
+            return
+        enough, kernel = _with_enough_threads(raised.kernel, sizes)
+        self._whole += enough
+        bound, known = _sure_values(kernel, sizes)
+        self._whole += bound
+        self._multiples = _multiples(known, sizes)
 
     @property
     def start(self) -> str:
@@ -215,9 +250,12 @@ class Builder:
     def build(self, proposal: Proposal) -> Candidate | Outcome:
         """The candidate, or an outcome of status ``refused`` (the script's fault) or ``failed`` (a bug of a pass)."""
         proposal = self.whole(proposal)
-        if proposal.script not in self._built:
-            self._built[proposal.script] = self._build(proposal)
-        return self._built[proposal.script]
+        found = self._built.get(proposal.script)
+        if found is None:
+            found = self._build(proposal)
+            if isinstance(found, Candidate) or found.code != OUT_OF_TIME:
+                self._built[proposal.script] = found
+        return found
 
     def whole(self, proposal: Proposal) -> Proposal:
         """``proposal`` with all that scripts here begin with, unless it was asked for as it is."""
@@ -268,16 +306,21 @@ class Builder:
             script = parse_script(p.script)
             if len(script.steps) > MAX_STEPS:
                 return no("E-SCRIPT-LIMIT", f"{len(script.steps)} steps; the limit is {MAX_STEPS}")
-            applied = apply_script(self.original, script, self._steps)
-            if applied.refused is not None:
-                r, step = applied.refused, applied.step
-                hint = f" ({r.hint})" if r.hint else ""
-                return no(r.code, f"{step.name if step else ''}: {r.why}{hint}")
-            lowered = materialise(applied.kernel)
+            with time_limits.until(self._shares.until("planned") if script.steps else math.inf):
+                applied = apply_script(self.original, script, self._steps)
+                if applied.refused is not None:
+                    r, step = applied.refused, applied.step
+                    hint = f" ({r.hint})" if r.hint else ""
+                    return no(r.code, f"{step.name if step else ''}: {r.why}{hint}")
+                lowered = materialise(applied.kernel)
         except PassBug as e:
             return no("E-PASS-BUG", str(e).partition("\n---")[0], "failed")
         except KtcError as e:
             return no(e.code, e.message)
+        except time_limits.OutOfTime:
+            if time_limits.is_over():  # of who asks
+                raise
+            return no(OUT_OF_TIME, "the time limit was over before it was built")
         text = print_kernel(canonical(lowered.with_(trace=()))) + repr(
             [(k.name, k.domain, k.value) for k in applied.kernel.knobs]
         )

@@ -25,8 +25,9 @@ from .stopping import Stopping
 FITTED = 4096
 """Knob tuples of a script, at most, that are looked through for the nearest that fits."""
 
-LAST_RESORT = 3.0
-"""Time limits, after the end of the first, that verdicts are waited for while nothing was accepted."""
+LAST_RESORT = 1.0
+"""Time limits, after the end of the first, that verdicts are waited for while nothing was accepted: who gave a limit
+has an answer by twice as long, if it is that there is none."""
 
 LEAST_GRACE_S, GRACE = 2.0, 0.2
 """Once the time is over and something was accepted, verdicts on what is faster are waited for so many seconds, or this
@@ -118,7 +119,7 @@ def _next(
 
     The fastest comes first, and its verdict is waited for. Once the time of ``scenario`` is over, those that have
     theirs come first; verdicts on what is faster are then waited for ``until`` (of :func:`time.monotonic`), and while
-    nothing at all is accepted, :data:`LAST_RESORT` time limits more. What was accepted itself, and is built on
+    nothing at all is accepted, another time limit (:data:`LAST_RESORT`). What was accepted itself, and is built on
     something that has no verdict by then, is waited for no longer.
     """
     if any(run.stopping.get(scenario.name, Stopping()).is_near(m.found.after.median) for m in met):

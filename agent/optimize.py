@@ -15,8 +15,13 @@ from pathlib import Path
 from ktc.agent.embedded.rounds import TOO_SLOW, begin_ahead, facts_at, observe, search
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import While
+from ktc.ir.support import time_limits
+from ktc.ir.walk import walk
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
+from ktc.search.verification.defects import LONG
 from ktc.search.workers.head_start import HeadStart
 
 from .about import About
@@ -31,6 +36,7 @@ from .planners import make_planner
 from .report import OptimizeReport, ScenarioResult
 from .state import RAISED, Finalist, Progress, Run
 from .station import Opening
+from .stopping import NOT_CHECKED, TimeShares
 from .trajectory import NAME as TRAJECTORY
 from .trajectory import Trajectory
 
@@ -63,6 +69,7 @@ def optimize(
     llm_limits: str = "",
     lab: Lab | None = None,
     ahead: HeadStart | None = None,
+    spent: float = 0.0,
 ) -> OptimizeReport:
     """Find a faster, verified kernel.
 
@@ -74,7 +81,7 @@ def optimize(
         budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
         time_limit: seconds after which nothing new is begun; what was found by then is compared and written down, and
             verdicts on what is faster than the best are waited for, a fifth as long again and at least two seconds
-            (three times as long while nothing is accepted). Once it is over, scenarios that were not begun are left
+            (as long again while nothing is accepted). Once it is over, scenarios that were not begun are left
             out, and after twice the time held-out ones, too.
         out_dir: where the recipe, the kernels, the report, the ledger and the trajectory (:mod:`.trajectory`) go.
         progress: called with events as they happen: begin, original, bound, profile, propose, refused, verify,
@@ -90,11 +97,13 @@ def optimize(
         llm_limits: what an LLM may cost: ``calls=10 tokens=20000 seconds=60 usd=0.5``, each of which may be left out.
         memory: a knowledge base to learn from and to add to; None uses none.
         ahead: a process that is opening ``device`` already.
+        spent: seconds of ``time_limit`` that are over: reading the source, and drafting its workload, take some.
 
     Raises:
         KtcError: what the user can act on (no device, unwritable folder, an original that does not run).
     """
-    began = time.monotonic()
+    shares = TimeShares.from_now(time_limit, spent)
+    began = shares.started
     work = workload if isinstance(workload, Workload) else Workload.load(workload)
     if budget < 1 or not time_limit > 0:
         what = f"{budget} measurements" if budget < 1 else f"{time_limit:g} seconds"
@@ -103,14 +112,14 @@ def optimize(
     opening = Opening(device, work, variant, ahead, early=True) if lab is None else None
     try:
         original = work.load_kernel(variant)
-        doubts = check_original(original, work, variant, seed)
+        doubts = _checked(original, work, variant, seed, shares)
         chosen, mind, said = (
             make_planner(planner, out, intent, seed, budget, llm_limits)
             if isinstance(planner, str)
             else (planner.name, planner, "")
         )
         sizes = [work.scalars(s.sizes) for s in work.scenarios if s.tuned or s.heldout]
-        builder = Builder(original, sizes=sizes)
+        builder = Builder(original, sizes=sizes, shares=shares)
         builder.build(RAISED)
     except BaseException:
         if opening is not None:
@@ -138,8 +147,9 @@ def optimize(
     def bench(opening: Opening | None) -> Bench:
         ledger = out / LEDGER
         return Bench(
-            work, original, variant=variant, device=device, ledger=ledger, seed=seed, opening=opening, counters=counters
-        )
+            work, original, variant=variant, device=device, ledger=ledger, seed=seed, opening=opening,
+            counters=counters, shares=shares,
+        )  # fmt: skip
 
     lab = lab or bench(opening)
     try:
@@ -147,7 +157,7 @@ def optimize(
         if isinstance(lab, Bench) and not lab.is_as_expected():
             lab.close()
             lab = bench(None)
-            run, tuned = begun_on(lab, Builder(original, sizes=sizes))
+            run, tuned = begun_on(lab, Builder(original, sizes=sizes, shares=shares))
         results = _every_scenario(run, tuned, _in_turn(run, tuned, variant), bool(scenarios))
         report = _report(run, results, chosen, variant)
     finally:
@@ -157,6 +167,24 @@ def optimize(
     report = write(report, out, run.builder, work)
     run.tell("done", speedup=report.speedup, seconds=report.seconds)
     return report
+
+
+def _checked(original: Kernel, work: Workload, variant: str | None, seed: int, shares: TimeShares) -> list[str]:
+    """Notes on what is wrong with the original, or that nobody knows. One that may never end, as its loops show, has to
+    be seen to end first, for which there is all the time: a device is waited for much longer.
+
+    Raises:
+        KtcError: as :func:`check_original`; E-ORIGINAL-BUDGET for one that was not seen to end.
+    """
+    endless = next((s for s in walk(original.body) if isinstance(s, While)), None)
+    try:
+        with time_limits.until(shares.until("checked" if endless is None else "planned")):
+            return check_original(original, work, variant, seed)
+    except time_limits.OutOfTime:
+        if endless is None:
+            return [NOT_CHECKED]
+    what = f"the original kernel is not checked: it did not end within {shares.limit:g} s in the interpreter"
+    raise KtcError("E-ORIGINAL-BUDGET", f"{what} (--time-limit)", endless.loc, LONG)
 
 
 def _tuned(run: Run, names: Sequence[str] | None, variant: str | None) -> list[Scenario]:

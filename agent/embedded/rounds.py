@@ -21,6 +21,7 @@ from ktc.agent.state import Finalist, Run
 from ktc.agent.stopping import Stopping
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.time_limits import in_time
 from ktc.ir.workload import Scenario
 from ktc.search.limiters.limiter import Profile
 
@@ -107,7 +108,8 @@ def begin_ahead(run: Run, scenario: Scenario) -> None:
     original = run.builder.build(THE_ORIGINAL)
     if isinstance(original, Candidate):
         run.lab.prepare(original, scenario)
-    for p in _variants(run, foreseen(run.planner, _plain_view(run, scenario), PER_ROUND)):
+    first_ideas = _variants(run, foreseen(run.planner, _plain_view(run, scenario), PER_ROUND))
+    for p in in_time(first_ideas, run.started + run.time_limit):
         built = run.builder.build(p)
         if isinstance(built, Candidate) and (first := run.lab.prepare(built, scenario)) is not None:
             run.foresee(built, first)
@@ -395,7 +397,7 @@ def _built_ahead(run: Run, scenario: Scenario, seen: Observation) -> Iterator[tu
     scripts: list[str] = []
     said: list[Mapping[str, object]] = []
     waiting: deque[tuple[Proposal, Candidate | Outcome]] = deque()
-    for p in _variants(run, proposals(run.planner, seen, PER_ROUND)):
+    for p in in_time(_variants(run, proposals(run.planner, seen, PER_ROUND)), run.deadline(scenario)):
         scripts.append(p.script)
         said.append({"script": p.script, "planner": p.planner, "reason": p.reason, "predicted": p.predicted})
         built = run.builder.build(p)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, HwIndex, Knob, Stmt, Sym, Var
 from ktc.ir.support.memo import by_identity
+from ktc.ir.support.time_limits import checkpoint
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk_expr
 
@@ -36,6 +37,7 @@ from .loop_counters import falls, rises
 from .polynomial import Polynomial, constant, minus, plus, scaled
 from .trust import ANY_LAUNCH, Trust
 from .variable_ranges import VariableRanges
+from .visiting import Places, visited
 
 
 class Facts:
@@ -57,7 +59,7 @@ class Facts:
         self._intervals: dict[Expr, Interval] = {}
         self._residues: dict[Expr, Congruence] = {}
         self._kinds: frozenset[object] = frozenset({Var})
-        self._places: dict[int, Facts] | None = None
+        self._places: Places[Facts] | None = None
         self._settled: dict[int, tuple[Expr, bool]] = {}
         self._ranks: dict[int, tuple[Expr, tuple[float, int]]] = {}
         self._variables = VariableRanges(self)
@@ -219,15 +221,13 @@ class Facts:
     def visit(self, body: Body, asked: Callable[[Body], bool] = bool) -> Iterator[tuple[Stmt, Facts]]:
         """Every statement of ``body`` in source order, with the facts that hold where it begins; of nested lists, those
         that are ``asked`` about."""
-        from .visiting import visited
-
         return visited(body, self, asked)
 
     def at(self, place: Stmt) -> Facts:
         """The facts that hold where ``place``, a statement of the kernel, begins."""
         if self._places is None:
-            self._places = {id(s): here for s, here in self.visit(self.kernel.body)}
-        return self._places.get(id(place), self)
+            self._places = Places(self.kernel.body, self)
+        return self._places.at(place)
 
     # ----------------------------------------------------------------------------------------- what is known of atoms
 
@@ -331,6 +331,7 @@ class Facts:
         return self._variables.residue(e.sym) if found is None and isinstance(e, Var) else found
 
     def _copy(self) -> Facts:
+        checkpoint()
         there = copy.copy(self)
         there._places = None
         if self._variables.is_asked:  # what ``there`` says of a variable is not all that becomes known of it

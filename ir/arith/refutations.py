@@ -23,7 +23,7 @@ from ktc.ir.types import Scalar
 
 from .arrivals import Place
 from .enclosures import is_integer
-from .integer_casts import without_casts
+from .integer_casts import without_index_casts
 from .kernel_states import Witness, difference, witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
@@ -121,7 +121,7 @@ def not_rejoined(e: Binary, place: Place) -> bool:
 
 def _number(e: Expr, place: Place) -> int | None:
     """What ``e`` is, if it is a number or a knob."""
-    e = without_casts(e)
+    e = without_index_casts(e)
     return next(place.numbers(e), None) if isinstance(e, Const | Knob) else None
 
 

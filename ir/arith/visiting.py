@@ -8,7 +8,7 @@ for (k = 0; k < d; ..)      in it: 0 <= k < d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ktc.ir.nodes import BODY_FIELDS, Body, Break, Continue, Decl, Expr, If, Return, Stmt, While, bodies
 
@@ -66,6 +66,59 @@ def entered(s: Stmt, known: _K, asked: Callable[[Body], bool] = bool) -> Iterato
                 yield name, inner, known.inside(s)
 
 
+class Places(Generic[_K]):
+    """What is known where single statements of ``body`` begin, found for those that are asked about and what stands
+    before and around them: to know it everywhere takes far longer than to know it of one loop."""
+
+    def __init__(self, body: Body, known: _K) -> None:
+        self._known = known
+        self._at: dict[int, _Place] = {}
+        self._lists: dict[_List, tuple[Iterator[tuple[Stmt, _K]], dict[int, _K]]] = {}
+        self._note(body, _List(None, ""))
+
+    def _note(self, body: Body, of: _List) -> None:
+        for s in body:
+            self._at[id(s)] = _Place(of, s)
+            for name, inner in zip(BODY_FIELDS.get(type(s), ()), bodies(s)):
+                self._note(inner, _List(id(s), name))
+        if of.around is None:
+            self._lists[of] = (steps(body, self._known), {})
+
+    def at(self, s: Stmt) -> _K:
+        """What is known where ``s`` begins; of a statement that is not in the body, what is known of all of it."""
+        place = self._at.get(id(s))
+        if place is None:
+            return self._known
+        coming, found = self._list(place.of)
+        while id(s) not in found:
+            passed, known = next(coming)
+            found[id(passed)] = known
+        return found[id(s)]
+
+    def _list(self, of: _List) -> tuple[Iterator[tuple[Stmt, _K]], dict[int, _K]]:
+        if of not in self._lists:
+            assert of.around is not None
+            around = self._at[of.around].statement
+            fields = zip(BODY_FIELDS[type(around)], bodies(around))
+            mine = next(inner for name, inner in fields if name == of.name)
+            entries = entered(around, self.at(around), lambda inner: inner is mine)
+            known = next(there for name, _, there in entries if name == of.name)
+            self._lists[of] = (steps(mine, known), {})
+        return self._lists[of]
+
+
+class _List(NamedTuple):
+    """A list of statements: of the statement whose ``id`` is ``around`` the field ``name``; None: the outermost one."""
+
+    around: int | None
+    name: str
+
+
+class _Place(NamedTuple):
+    of: _List
+    statement: Stmt
+
+
 def _leaves(body: Body) -> bool:
     """Whether nothing that stands after ``body`` runs when it did."""
     if not body:
@@ -74,4 +127,4 @@ def _leaves(body: Body) -> bool:
     return isinstance(last, _LEAVES) or (isinstance(last, If) and _leaves(last.then) and _leaves(last.orelse))
 
 
-__all__ = ["entered", "steps", "visited"]
+__all__ = ["Places", "entered", "steps", "visited"]

@@ -6,7 +6,7 @@ import functools
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,47 +25,24 @@ from .options import (
     script_text,
     usage,
     with_program,
-    with_workload,
 )
 from .output import columns, ended, note, print_json, styled, table
 from .simulating import Export, simulate
+from .time_limit import Begun, TimeLimit, opening, with_workload_in_time
 
 if TYPE_CHECKING:
     from ktc.agent.planner import Planner
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
     from ktc.ir.workload import Workload
-    from ktc.search.workers.head_start import HeadStart
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
-TimeLimit = Annotated[
-    float,
-    Option(
-        "--time-limit",
-        metavar="SECONDS",
-        help="Begin nothing new after so many seconds; verdicts on what is faster than the best may take a fifth as "
-        "long again, three times as long while none is accepted.",
-        unset="no limit",
-    ),
-]
 Out = Annotated[
     str,
     Option(*OUTPUT, metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL"),
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 Quiet = Annotated[bool, Option("--quiet", help="Show nothing on the way, the result alone.")]
-
-
-def _opening(options: Mapping[str, Any]) -> AbstractContextManager[HeadStart | None]:
-    """A process that opens the device while the kernel is read and the search is loaded, where one is needed."""
-    if options.get("replay"):
-        return nullcontext()
-    from ktc.backends.runtimes import require_package
-
-    require_package(options["device"])
-    from ktc.search.workers.head_start import head_start
-
-    return head_start(options["device"])
 
 
 def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
@@ -80,7 +57,7 @@ def _whole_program(source: Mapping[str, Any], options: Mapping[str, Any]) -> boo
     return True
 
 
-@functools.partial(with_program, instantiate=True, ahead=_opening, instead=_whole_program)
+@functools.partial(with_program, instantiate=True, ahead=opening, instead=_whole_program)
 def optimize(
     program: Program,
     device: Device = "",
@@ -140,7 +117,7 @@ def optimize(
          intent=intent, profile=profile, llm_limits=llm_limits, quiet=quiet)  # fmt: skip
 
 
-@functools.partial(with_program, optional=True, instantiate=True, ahead=_opening)
+@functools.partial(with_program, optional=True, instantiate=True, ahead=opening)
 def tune(
     program: Program,
     passes: Passes = "",
@@ -219,7 +196,7 @@ def tune(
 
 def _run(
     program: Program, device: str, budget: int, time_limit: float, planner: str | Planner, scenarios: list[str],
-    out: str, fresh: bool, memory: bool, seed: int, json_: bool, ahead: HeadStart | None, export: Export | None = None,
+    out: str, fresh: bool, memory: bool, seed: int, json_: bool, begun: Begun, export: Export | None = None,
     intent: str = "", profile: bool = False, llm_limits: str = "",
     quiet: bool = False,
 ) -> None:  # fmt: skip
@@ -234,8 +211,9 @@ def _run(
     unnamed = program.preset is not None  # a recipe's files are in a folder of ktc's own
     name = program.kernel.name if unnamed else results_name(program)
     folder = Path(out) if out else Path("ktc-out") / name
-    program = with_workload(program, folder)
+    program = with_workload_in_time(program, folder, begun.at + time_limit)
     workload = need_workload(program, "optimizing")
+    spent = begun.spent(time_limit)
 
     def one(workload: Workload | Path, out: Path, budget: int, seconds: float, **more: Any) -> OptimizeReport:
         with showing(quiet=json_ or quiet) as shown, _saying_how_to_continue(out):
@@ -264,8 +242,8 @@ def _run(
             )
 
     if program.kernel.is_sequence and isinstance(planner, str):
-        return optimize_sequence(program, folder, budget, time_limit, one, json_, ahead)
-    report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=ahead)
+        return optimize_sequence(program, folder, budget, time_limit - spent, one, json_, begun.ahead)
+    report = one(workload, folder, budget, time_limit, variant=program.variant, ahead=begun.ahead, spent=spent)
     print_json(report.to_json()) if json_ else show(report)
     if report.internal and not report.compared:
         first = report.failures[0]

@@ -18,6 +18,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import VOUCHED, Fact, unvouched, without
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Sym
+from ktc.ir.support import time_limits
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr
 from ktc.passes.core.language import parse_script
@@ -52,7 +53,7 @@ def least_assuming(
 
     Facts are taken away all at once, then those of a kind, then one after the other, and stay away where nothing of the
     text changes. Each time the script is applied anew, which may raise the kernel anew: nothing is begun after
-    ``seconds``.
+    ``seconds``, and what goes on then has shown nothing.
     """
     until = time.monotonic() + seconds
     doubtful = unvouched(original)
@@ -62,8 +63,13 @@ def least_assuming(
     spared: list[Fact] = []
     open_ = [doubtful]
     while open_ and time.monotonic() < until:
-        fewer = open_.pop(0)
-        again = _again(original, (*spared, *fewer), script, emitted, target, alike)
+        fewer = open_[0]
+        try:
+            with time_limits.until(until):
+                again = _again(original, (*spared, *fewer), script, emitted, target, alike)
+        except time_limits.OutOfTime:
+            break
+        open_.pop(0)
         if again is not None:
             found = again
             spared += fewer

@@ -17,7 +17,7 @@ from .bit_indices import read_from_bits
 from .bounding import of_arrays, of_one_block
 from .checking.allocations import check_allocations
 from .checking.coarser_sizes import coarser
-from .checking.confirming import confirm, large_enough, needs_positive, with_windows
+from .checking.confirming import confirm_in_time, large_enough, needs_positive, with_windows
 from .checking.modes import modes
 from .checking.smaller_buffers import with_room_in_memory
 from .checking.stopped_sizes import without_stops
@@ -123,7 +123,7 @@ def draft(k: Kernel) -> Draft:
     seen = with_room_in_memory(d, probe, seen)
     seen = large_enough(d, probe, with_windows(d, probe, seen))
     seen = coarser(d, probe, without_stops(d, probe, seen))
-    confirm(d, probe, seen)
+    confirm_in_time(d, probe, seen)
     d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     as_launched(d, blocks)

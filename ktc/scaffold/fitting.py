@@ -18,6 +18,7 @@ from .contents import scattering
 from .extents.accessors import whole_tensors
 from .extents.chained_strides import chained
 from .extents.row_pitches import widest_pitches
+from .extents.tying import names_behind
 from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
@@ -142,12 +143,16 @@ def _touched(found: Found) -> set[str]:
 
 
 def _steps(d: Draft, known: Mapping[str, str | int]) -> dict[str, str]:
-    """Strides that bound nothing with what they step over, where arrays' largest indices show it of several."""
+    """Strides that bound nothing with what they step over, where arrays' largest indices show it of several. What would
+    be made of itself is no such stride: rows that are chosen by a quotient, ``y * rows / out_rows``, are as many as
+    they are."""
     probe, bounds = Prober(d.kernel, d.roles, known), {s.name for s in bounding(d.kernel)}
     meanings = {n: m for n in {p.sym.name for p in d.kernel.params} if (m := probe.meaning(n)) != n}
     extents = Largest(d.kernel, meanings).extents_of()
     free = [n for n in d.roles.sizes if n not in known and n not in bounds]
-    return chained((p for found in extents.values() for p in found), free)
+    steps = chained((p for found in extents.values() for p in found), free)
+    texts = {n: str(t) for n, t in known.items()} | steps
+    return {n: t for n, t in steps.items() if n not in names_behind(t, texts)}
 
 
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Const, Expr, For, HwIndex, Load, Sym, Var
+from ktc.ir.nodes import Binary, Call, Const, Expr, For, HwIndex, Load, Sym, Var
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import used, walk
 
@@ -123,7 +123,19 @@ def _strides(k: Kernel, roles: Roles) -> list[str]:
         chosen, rest = _chosen_by_data(e, params, sources)
         if not rest:
             plain |= values(e, sources) - (chosen if len(chosen) > 1 else set())
-    return [p.sym.name for p in k.params if p.sym in params & plain]
+    return [p.sym.name for p in k.params if p.sym in params & plain - _scaling(k, sources)]
+
+
+def _scaling(k: Kernel, sources: Mapping[Sym, list[Expr]]) -> set[Sym]:
+    """What says which place is read, not how far apart places are: the ends that places are kept between, as in
+    ``min(x + 1, width - 1)``, and what they are scaled by, as in ``x * width / out_width``."""
+    found = set[Sym]()
+    for x in (x for _, e in accesses(k) for x in made_of([e], sources, places=False)):
+        if isinstance(x, Call) and x.fn in ("min", "max"):
+            found |= {s for a in x.args for s in values(a, sources)}
+        elif isinstance(x, Binary) and x.op in ("/", "%") and used(x.b):
+            found |= values(x.a, sources)
+    return found
 
 
 def _chosen_by_data(e: Expr, strides: set[Sym], sources: Mapping[Sym, list[Expr]]) -> tuple[set[Sym], bool]:

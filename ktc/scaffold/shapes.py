@@ -109,11 +109,10 @@ def fit(
     sized = (*names, *terms)
     factors = _Factors((*sized, *possible), seen)
     quotient = range(len(sized), len(factors.names))
-    with_one = (_beside(q, rest) for q in quotient for rest in _products(len(names), QUOTIENT_DEGREE))
+    with_one = (_beside(quotient, rest) for rest in _products(len(names), QUOTIENT_DEGREE) if possible)
     found = _tight(itertools.chain(_products(len(sized)), with_one), factors)
     if not any(e.exact for _, _, e in found):
-        more = (p[_distinct(p) >= n - 1] for n in range(MAX_DEGREE + 1, MOST_DEGREE + 1)
-                for p in (_of_degree(len(sized), n),))  # fmt: skip
+        more = (_mostly_distinct(len(sized), n) for n in range(MAX_DEGREE + 1, MOST_DEGREE + 1))
         likely = any(e.plausible for _, _, e in found)
         found += (f for f in _tight(more, factors) if f[2].exact or (not likely and f[2].plausible))
     if not found:
@@ -154,6 +153,14 @@ class _Factors:
         self.values = np.array([[value_of(f, s) for s, _ in seen] for f in names], float).reshape(-1, len(seen))
         self.extents = np.array([e for _, e in seen], float)
 
+    def products(self, rows: np.ndarray, probes: slice | Sequence[int]) -> np.ndarray:
+        """The product of each of ``rows``, which are positions of factors, in each of the ``probes``."""
+        values = np.ascontiguousarray(self.values[:, probes].T)
+        out = np.ones((len(values), len(rows)))
+        for column in rows.T:
+            out *= values[:, column]
+        return out
+
 
 def _tight(products: Iterable[np.ndarray], factors: _Factors) -> list[tuple[float, int, Extent]]:
     """How loose, how complicated and which: the multiples of ``products`` that bound what all probes saw within
@@ -185,27 +192,37 @@ def _extent(row: Sequence[int], scale: _Scale, factors: _Factors) -> Extent:
 def _bounding(products: np.ndarray, factors: _Factors, most: float) -> Iterator[_Bound]:
     """The multiples of ``products`` that :func:`_tight` speaks of, ``most`` as loose as that: times or over the least
     number that bounds every extent, or that and one element more."""
-    extents, degree = factors.extents, products.shape[1]
-    whole = factors.values[products].prod(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a factor may be 0 at some sizes: none of a shape
-        ratio = extents / whole
-    alike = ratio.max(axis=1, initial=0) <= WORST * ratio.min(axis=1, initial=np.inf)
-    products, whole = products[alike], whole[alike]
+    extents, degree = factors.extents[:, None], products.shape[1]
+    products, whole = _followed(products, factors)
     composed = 2 * factors.composed[products].any(axis=1)
     found = []
     for plus in (0, 1) if degree else (0,):
-        need = ((extents - plus) / whole).max(axis=1, initial=-np.inf)
+        need = ((extents - plus) / whole).max(axis=0, initial=-np.inf)
         many = (need > 0.75) | (degree == 0)
         times = np.where(many, np.ceil(need - 1e-9), 1.0)
         over = np.where(many, 1.0, _least_divisor(need))
-        made = np.ceil(whole * times[:, None] / over[:, None]) + plus
-        looseness, exact = (made / extents).max(axis=1, initial=0), (made == extents).all(axis=1)
+        made = np.ceil(whole * times / over) + plus
+        looseness, exact = (made / extents).max(axis=0, initial=0), (made == extents).all(axis=0)
         fits = (need > 0) & (looseness <= min(most, WORST)) & (~many | (times <= MOST_TIMES) | exact | (degree == 0))
         cost = degree + composed + (times > 1) + 3 * (over > 1) + 2 * plus
         for k in np.flatnonzero(fits).tolist():
             scale = int(times[k]), int(over[k]), plus, bool(exact[k]), float(looseness[k])
             found.append((k, (float(looseness[k]), int(cost[k]), products[k].tolist(), scale)))
     yield from (f for _, f in sorted(found, key=lambda f: f[0]))
+
+
+def _followed(products: np.ndarray, factors: _Factors) -> tuple[np.ndarray, np.ndarray]:
+    """Those of ``products`` that the extents follow within ``WORST``, and their values, a row a probe: numpy computes
+    along rows at once. Most are ruled out by the probes of the fewest and of the most elements alone."""
+    extents = factors.extents
+    ends = [int(extents.argmin()), int(extents.argmax())]
+    for probes in (ends, slice(None)):
+        whole = factors.products(products, probes)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a factor may be 0 at some sizes: none of a shape
+            ratio = extents[probes][:, None] / whole
+        alike = ratio.max(axis=0, initial=0) <= WORST * ratio.min(axis=0, initial=np.inf)
+        products, whole = products[alike], whole[:, alike]
+    return products, whole
 
 
 def _least_divisor(need: np.ndarray) -> np.ndarray:
@@ -231,11 +248,20 @@ def _of_degree(names: int, degree: int) -> np.ndarray:
     return products[(products[:, 2:] != products[:, :-2]).all(axis=1)]  # they are in order: no three are alike
 
 
+@cache
+def _mostly_distinct(names: int, degree: int) -> np.ndarray:
+    """Those of the products in which no size but one is there twice."""
+    products = _of_degree(names, degree)
+    return products[_distinct(products) >= degree - 1]
+
+
 def _distinct(products: np.ndarray) -> np.ndarray:
     """How many different sizes each product has."""
     return 1 + (np.diff(products, axis=1) != 0).sum(axis=1)
 
 
-def _beside(one: int, products: np.ndarray) -> np.ndarray:
-    """``products`` with one factor more, the first."""
-    return np.hstack([np.full((len(products), 1), one), products])
+def _beside(more: Sequence[int], products: np.ndarray) -> np.ndarray:
+    """``products`` with one factor more, the first: each of ``more`` in turn. All in one array: there are a hundred
+    quotients of twenty sizes, and what is asked of an array costs more than what is asked of its rows."""
+    first = np.repeat(np.array(more, int), len(products))
+    return np.hstack([first[:, None], np.tile(products, (len(more), 1))])

@@ -11,6 +11,7 @@ from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Call, Decl, Expr, InlineAsm, Knob, Sym
 from ktc.ir.support.memo import by_identity
+from ktc.ir.support.time_limits import is_over
 from ktc.ir.text import named_apart, parse_expr, print_kernel
 from ktc.ir.types import BOOL, Ptr
 from ktc.ir.verifier import Problem, unproved, verify
@@ -74,7 +75,8 @@ def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Ap
     for step in script.steps:
         key = (*key, str(step))
         result = memo[key] if key in memo else apply_step(now, step)
-        memo[key] = result
+        if not is_over():  # what the clock stopped may go further another time
+            memo[key] = result
         if isinstance(result, Refused):
             known = [kernel, *(r.kernel for r in results)]
             return Applied(kernel, tuple(results), with_history(result, step, known, script.steps), step)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, facts_of
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import add, both, cast, is_const, lt
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -144,8 +144,13 @@ def _equals(c: Expr, loop: Par) -> int | None:
     if not isinstance(c, Binary) or c.op != "==":
         return None
     for a, b in ((c.a, c.b), (c.b, c.a)):
-        n = without_casts(b)
-        if without_casts(a) == Var(loop.var) and isinstance(n, Const) and isinstance(n.value, int) and n.value >= 0:
+        n = without_index_casts(b)
+        if (
+            without_index_casts(a) == Var(loop.var)
+            and isinstance(n, Const)
+            and isinstance(n.value, int)
+            and n.value >= 0
+        ):
             return n.value
     return None
 

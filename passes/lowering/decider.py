@@ -9,7 +9,7 @@ import functools
 
 from ktc.ir.arith import LOWERING, Facts, facts_of
 from ktc.ir.arith.counted_loops import counting
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, For
@@ -46,7 +46,9 @@ class Decider:
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions are provably equal: the same tree, the same known value, or the same polynomial."""
         va, vb = self.value(a), self.value(b)
-        return without_casts(a) == without_casts(b) or (va is not None and va == vb) or self.facts.equal(a, b)
+        return (
+            without_index_casts(a) == without_index_casts(b) or (va is not None and va == vb) or self.facts.equal(a, b)
+        )
 
 
 __all__ = ["Decider"]

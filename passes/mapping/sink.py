@@ -27,7 +27,7 @@ from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.fold import lt
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Body, Decl, For, If, Level, Par, Stmt, Store, Sym, While, bodies, fresh
+from ktc.ir.nodes import Assign, Body, Decl, For, If, Level, Par, Stmt, Sym, bodies, fresh
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_private
 from ktc.ir.walk import assigned, declared, loads_in, mentions, refresh, rename, stmt_exprs, used, used_in, walk
@@ -89,18 +89,22 @@ def _varying(loop: Par) -> frozenset[Sym]:
 
 
 def _spread(body: Body, out: set[Sym], differs: bool) -> None:
-    """Adds to ``out`` what ``body`` sets by values in ``out``, or where these decide whether it is set; what other
-    statements than plain ones set, whatever they do it by."""
+    """Adds to ``out`` what ``body`` sets by values in ``out``, or where these decide whether it is set; and what is set
+    by statements that each iteration does for itself, whatever they do it by: ``s += 1`` in a ``while`` counts on."""
     for s in body:
-        here = differs or not isinstance(s, PLAIN) or any(used(e) & out for e in stmt_exprs(s))
+        here = differs or not _can_be_once(s) or any(used(e) & out for e in stmt_exprs(s))
         if here:
             out |= {x for x in {*declared((s,)), *assigned((s,))} if is_private(x)}
         for b in bodies(s):
             _spread(b, out, here)
 
 
-PLAIN = (Assign, Decl, For, If, Par, Store, While)
-"""Statements that do the same for all iterations where all that they mention is the same."""
+def _can_be_once(s: Stmt) -> bool:
+    """Whether ``s`` is of a kind that can be done once for all iterations for which it is the same."""
+    if isinstance(s, Decl | Assign):
+        value = s.init if isinstance(s, Decl) else s.value
+        return value is None or is_removable(value)
+    return isinstance(s, For | If | Par)
 
 
 def _is_same(s: Stmt, varying: Collection[Sym]) -> bool:
@@ -136,9 +140,8 @@ class _Sinking:
     def _is_once(self, s: Stmt) -> bool:
         """Whether ``s`` is done once for all iterations, as far as what is in it allows."""
         if isinstance(s, Decl | Assign):
-            value = s.init if isinstance(s, Decl) else s.value
-            return s.sym not in self.varying and (value is None or is_removable(value))
-        return isinstance(s, For | If | Par) and _is_same(s, self.varying)
+            return s.sym not in self.varying and _can_be_once(s)
+        return _can_be_once(s) and _is_same(s, self.varying)
 
     def _once(self, s: Stmt) -> Stmt:
         if isinstance(s, For | Par):

@@ -25,6 +25,7 @@ import ktc.ir
 import ktc.passes
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.cache_folders import private_folder
+from ktc.ir.support.time_limits import is_over
 from ktc.ir.text.plain_kernels import Reader, Writer
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.raising.check.work_budget import BACKSTOP_SECONDS
@@ -51,7 +52,7 @@ def remembered(kernel: Kernel, attempt: Callable[[], Outcome]) -> Outcome:
         return found
     began = process_time()
     outcome = attempt()
-    if process_time() - began < BACKSTOP_SECONDS:  # what the clock stopped may go further elsewhere
+    if process_time() - began < BACKSTOP_SECONDS and not is_over():  # what the clock stopped may go further elsewhere
         _store(path, asked, outcome)
     return outcome
 

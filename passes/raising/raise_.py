@@ -25,6 +25,7 @@ from ktc.ir.fact_origins import facts_of, without
 from ktc.ir.grid_dependencies import as_flags
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan, Sym
+from ktc.ir.support.time_limits import OutOfTime, is_limited, is_over
 from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
 from ktc.passes.core.base import NoArguments, Pass, Site
@@ -55,11 +56,15 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 16
 KEPT = 16
-_outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
-"""What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
+_outcomes: OrderedDict[int, tuple[Kernel, Result | Refused, bool]] = OrderedDict()
+"""What became of the kernels raised last, and whether that was all: a search applies scores of scripts to one kernel,
+and most begin alike. What the clock stopped is all for who has no more time either.
 
 By identity, with the kernel itself, so that its ``id`` stays its own.
 """
+
+TOO_LATE = "no loops were found in the time that there was for it"
+LATE = "the time limit was over before all ways to read it were tried"
 
 
 class Raise(Pass[NoArguments]):
@@ -67,7 +72,7 @@ class Raise(Pass[NoArguments]):
     summary = "threads, strides and barriers to parallel loops and reductions, checked exactly"
     refusals = ("E-RAISE-DONE", "E-RAISE-LAUNCH", "E-RAISE-THREAD", "E-RAISE-CARRIED", "E-RAISE-BARRIER",
                 "E-RAISE-DEPENDENCE", "E-RAISE-GRID-REDUCTION", "E-RAISE-MIXED", "E-RAISE-CHECK",
-                "E-RAISE-BUDGET", "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT")  # fmt: skip
+                "E-RAISE-BUDGET", "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT", "E-RAISE-TIME")  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         if kernel.is_parallel:
@@ -89,11 +94,20 @@ class Raise(Pass[NoArguments]):
                 hint="keep <<<>>> in the file, or give [launch]: `ktc init FILE` writes a workload.toml with a guess",
             )
         known = _outcomes.get(id(kernel))
-        if known is None:
-            known = _outcomes[id(kernel)] = kernel, self._outcome(kernel, kernel.launch)
+        if known is None or not (known[2] or is_limited()):
+            known = _outcomes[id(kernel)] = kernel, *self._in_time(kernel, kernel.launch)
             if len(_outcomes) > KEPT:
                 _outcomes.popitem(last=False)
         return accepted(known[1])
+
+    def _in_time(self, kernel: Kernel, launch: Launch) -> tuple[Result | Refused, bool]:
+        """What becomes of ``kernel``, and whether there was all the time for it."""
+        try:
+            outcome = self._outcome(kernel, launch)
+        except OutOfTime:
+            hint = "give it more time (--time-limit), or none to end by"
+            return Refused("E-RAISE-TIME", TOO_LATE, hint=hint), False
+        return outcome, not is_over()
 
     def _outcome(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         """What becomes of ``kernel``, which is the same wherever its buffers begin: kernels that differ in alignments
@@ -137,10 +151,18 @@ class Raise(Pass[NoArguments]):
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
                 break
-        if not left(outcome):
-            return outcome
-        outcome = self._without_spare(reference, launch, left(outcome)) or outcome
-        return self._in_stated_block(kernel, launch, left(outcome)) or outcome if left(outcome) else outcome
+        ways = (
+            lambda most: self._without_spare(reference, launch, most),
+            lambda most: self._in_stated_block(kernel, launch, most),
+        )
+        for way in ways:
+            try:
+                outcome = (way(left(outcome)) if left(outcome) else None) or outcome
+            except OutOfTime:
+                if not isinstance(outcome, Result):
+                    raise
+                return dataclasses.replace(outcome, notes=(*outcome.notes, LATE))
+        return outcome
 
     def _in_stated_block(self, kernel: Kernel, launch: Launch, most: float) -> Result | None:
         """The kernel for launches in blocks as its workload has them, if fewer than ``most`` parts of it stay loops

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ktc.ir.analysis.accumulators import AT, is_identity
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, binary, cast, is_const, mul, simplify
 from ktc.ir.nodes import Acc, Binary, Body, Call, Decl, Expr, Reduce, Select, Stmt, Sym, Var, fresh
@@ -158,7 +158,7 @@ def _without_copies(body: Body, values: tuple[Expr, ...], whole: Sym) -> tuple[B
 def _range(t: Counter, r: Counter) -> tuple[Expr, bool] | None:
     """The ``n`` of ``r`` in 0..cdiv(n, t.end), and whether ``t + r * t.end`` goes through 0..n alone, as it does where
     ``r`` ends at cdiv(n - t, t.end); None for any other pair."""
-    end = without_casts(r.end)
+    end = without_index_casts(r.end)
     if not isinstance(end, Call) or end.fn != "cdiv" or not same_value(end.args[1], t.end):
         return None
     own, n = (Var(t.var),), polynomial(end.args[0])

@@ -29,7 +29,7 @@ from ktc.ir.analysis.accumulators import AT, identity
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.counted_loops import loop_step
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import is_index_cast, without_casts, without_index_casts
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
@@ -229,7 +229,7 @@ def _covers(blocks: Expr, threads: Expr, n: Expr) -> bool:
     """Whether ``blocks`` is n / threads, rounded up."""
     t, m = cast(threads, I32), cast(n, I32)
     up = add(m, add(t, i32(-1)))
-    return _same(blocks, binary("/", up, t)) or without_casts(blocks) == Call("cdiv", (m, t), I32)
+    return _same(blocks, binary("/", up, t)) or without_index_casts(blocks) == Call("cdiv", (m, t), I32)
 
 
 def _grid_stride(p: Par, r: Reduce) -> Whole | None:
@@ -280,7 +280,7 @@ def _signed(e: Expr) -> Expr:
     from ktc.ir.nodes import Cast
 
     def on(x: Expr) -> Expr:
-        if isinstance(x, Cast) and isinstance(x.to, Scalar) and x.to.is_int:
+        if isinstance(x, Cast) and is_index_cast(x):
             return x.x if x.x.type == I32 else cast(x.x, I32)
         if isinstance(x, Const) and isinstance(x.ty, Scalar) and x.ty.is_int:
             return Const(int(x.value), I32)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_casts, without_index_casts
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
 from ktc.ir.fold import cast, is_const, simplify
@@ -117,7 +117,7 @@ def _covers(s: Stmt | None, t: Array) -> bool:
 def _is_store_of(clear: Par, own: Sym, value: Expr) -> bool:
     if len(clear.body) != 1 or not isinstance(s := clear.body[0], Store):
         return False
-    at_own = s.buffer == own and s.width == 1 and without_casts(s.index[0]) == Var(clear.var)
+    at_own = s.buffer == own and s.width == 1 and without_index_casts(s.index[0]) == Var(clear.var)
     return at_own and without_casts(simplify(s.value)) == without_casts(value)
 
 
@@ -134,7 +134,7 @@ def _merge(flush: Par, own: Sym, element: Scalar) -> Atomic | None:
     if not isinstance(last, Atomic) or last.op not in ATOMIC_OF.values() or last.dst is not None:
         return None
     value = expand(last.value, names)
-    if not isinstance(value, Load) or value.buffer != own or without_casts(value.index[0]) != Var(flush.var):
+    if not isinstance(value, Load) or value.buffer != own or without_index_casts(value.index[0]) != Var(flush.var):
         return None
     nothing = identity(COMBINED_BY[last.op], element)
     if kept is not None and not _differs(kept, value, nothing):
@@ -146,7 +146,7 @@ def _differs(cond: Expr, value: Expr, nothing: Expr) -> bool:
     """Whether ``cond`` holds where ``value`` is not ``nothing``: it compares the two, or what is unsigned with 0."""
     if (
         not isinstance(cond, Binary)
-        or without_casts(cond.a) != value
+        or without_index_casts(cond.a) != value
         or without_casts(cond.b) != without_casts(nothing)
     ):
         return False

@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_widening
 from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
@@ -144,10 +144,10 @@ def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
 
 def _exclude(c: Expr, d: Expr) -> bool:
     """Whether ``c`` and ``d`` compare one thing with different numbers."""
-    if not all(isinstance(x, Binary) and x.op == "==" and isinstance(without_casts(x.b), Const) for x in (c, d)):
+    if not all(isinstance(x, Binary) and x.op == "==" and isinstance(without_widening(x.b), Const) for x in (c, d)):
         return False
     assert isinstance(c, Binary) and isinstance(d, Binary)
-    n, m = without_casts(c.b), without_casts(d.b)
+    n, m = without_widening(c.b), without_widening(d.b)
     assert isinstance(n, Const) and isinstance(m, Const)
     return c.a == d.a and n.value != m.value and isinstance(c.a.type, Scalar) and c.a.type.is_int
 

@@ -27,6 +27,7 @@ from ktc.ir.nodes import (
     Sym,
     Var,
 )
+from ktc.ir.support.time_limits import checkpoint
 from ktc.ir.types import BOOL, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import assigned, walk, walk_expr
 
@@ -169,6 +170,7 @@ class Walk:
     def body(self, body: Body, states: list[State]) -> list[State]:
         """Go through ``body`` in each of ``states``; the states that reach its end."""
         for s in body:
+            checkpoint()
             handler = STATEMENTS.get(type(s), other)
             place, after = self.places[id(s)], []
             for state in states:

@@ -1,9 +1,13 @@
 """Scripts become templates, or outcomes that say why not; nothing escapes."""
 
+import time
+
 import pytest
 
-from ktc.agent.build import Builder, Candidate
+from ktc.agent.build import OUT_OF_TIME, Builder, Candidate
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Outcome, Proposal
+from ktc.agent.stopping import TimeShares
+from ktc.ir.frontend.entry_points import load
 from ktc.ir.text import parse_kernel
 from tests.agent.agent_kernels import ROWS, SERIAL
 
@@ -55,6 +59,28 @@ def test_domains_are_part_of_the_key(builder):
 
 def test_the_identity_always_builds():
     assert isinstance(Builder(parse_kernel(SERIAL)).build(Proposal("", "")), Candidate)
+
+
+TWICE = """\
+__global__ void twice(float* y, const float* x, int n) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+void run(float* y, const float* x, int n) { twice<<<(n + 127) / 128, 128>>>(y, x, n); }
+"""
+
+
+def test_a_source_that_takes_too_long_to_raise_is_built_as_it_stands_for_good():
+    kernel = load(TWICE, name="twice.cu")
+    late = Builder(kernel, sizes=[{"n": 4096}], shares=TimeShares(started=time.monotonic() - 8.0, limit=10.0))
+    for _ in range(2):
+        said = late.build(Proposal("raise", ""))
+        assert isinstance(said, Outcome) and said.code == "E-RAISE-TIME"
+    assert isinstance(late.build(Proposal("", "")), Candidate) and late.start == "raise"
+    over = Builder(kernel, shares=TimeShares(started=time.monotonic() - 11.0, limit=10.0))
+    assert over.build(Proposal("raise", "")).code in ("E-RAISE-TIME", OUT_OF_TIME)
+    assert isinstance(over.build(Proposal("", "")), Candidate)
+    assert isinstance(Builder(kernel, sizes=[{"n": 4096}]).build(Proposal("raise", "")), Candidate)
 
 
 def test_a_broken_pass_is_reported_not_raised(builder, monkeypatch):

@@ -10,7 +10,10 @@ import pytest
 
 from ktc.agent.optimize import optimize
 from ktc.agent.planner import Proposal
+from ktc.agent.stopping import NOT_CHECKED
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.time_limits import checkpoint
 from ktc.ir.workload import Workload
 from ktc.search.verification import Verdict
 from tests.agent.fake_lab import LateLab
@@ -102,3 +105,38 @@ def test_no_idea_is_taken_up_after_the_time_limit(work: Workload, tmp_path: Path
     assert report.scenarios[0].script == "" and not any(key for key, _, _ in made.measured[1:])
     assert len({str(k.launch) for k in made.gated}) <= most
     assert time.monotonic() - began < 20
+
+
+def test_an_original_that_is_not_seen_to_end_is_not_launched(
+    work: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loop has no end that it shows: a device would be waited for a minute, and another one at the next sizes."""
+
+    def endless(*_: object) -> list[str]:
+        while True:
+            checkpoint()
+
+    monkeypatch.setattr("ktc.agent.optimize.check_original", endless)
+    lab = Silent(seconds)
+    with pytest.raises(KtcError) as caught:
+        optimize(work, planner=Several(), lab=lab, out_dir=tmp_path / "out", memory=None, time_limit=0.5)
+    assert caught.value.code == "E-ORIGINAL-BUDGET" and not lab.measured
+
+
+def test_defects_that_there_was_no_time_to_look_for_are_said_to_be_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = HALVES.replace("while (v > 1) { v /= 2; ++steps; }", "steps = v / 2;")
+    (tmp_path / "halves.cu").write_text(plain)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+
+    def long(*_: object) -> list[str]:
+        while True:
+            checkpoint()
+
+    monkeypatch.setattr("ktc.agent.optimize.check_original", long)
+    report = optimize(
+        Workload.load(tmp_path / "workload.toml"), planner=Several(), lab=LateLab(seconds), out_dir=tmp_path / "out",
+        memory=None, time_limit=2.0,
+    )  # fmt: skip
+    assert NOT_CHECKED in report.notes

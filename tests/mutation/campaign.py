@@ -32,6 +32,7 @@ from tests.mutation.operators.whole_kernel import WHOLE
 from tests.mutation.proofs.proofs import equivalent
 from tests.told_to_stop import abandon, told_to_stop
 
+from .accuracy import LESS_ACCURATE, less_accurate
 from .subjects import Subject, replayed, subject
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
 
@@ -217,7 +218,7 @@ def one_subject(plan: Plan, number: int) -> list[Record]:
     record |= {"kernel": made.kernel, "variant": made.variant, "script": made.trace, "status": verdict.status}
     record |= {"layer": verdict.layer, "detail": verdict.reason[:400], "seconds": timed(start)}
     if not verdict.ok:
-        return [record]
+        return [record | ({"status": LESS_ACCURATE} if less_accurate(made, verdict) else {})]
     return [*({"type": "trial", **t.to_json()} for t in trials(made, number, plan)), record]
 
 

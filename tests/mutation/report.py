@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.mutation.operators.text_operators import C_LIKE
 
+from .accuracy import LESS_ACCURATE
 from .campaign import OPERATORS
 
 ALL: tuple[Any, ...] = (*OPERATORS, *C_LIKE)
@@ -18,10 +19,12 @@ FAMILY = {op.name: op.family for op in ALL}
 
 @dataclass
 class Tally:
-    """Distinct mutants by outcome. ``subjects`` are good pipelines, ``false_rejects`` those that were not accepted."""
+    """Distinct mutants by outcome. ``subjects`` are good pipelines, ``false_rejects`` those that were not accepted;
+    ``less_accurate`` were drawn as well, and are no good ones."""
 
     subjects: int = 0
     false_rejects: list[dict[str, Any]] = field(default_factory=list)
+    less_accurate: int = 0
     status: Counter[str] = field(default_factory=Counter)
     by_layer: Counter[str] = field(default_factory=Counter)
     by_level: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -48,6 +51,7 @@ class Tally:
             "false_rejects": len(self.false_rejects),
             "undecided": self.undecided,
             "pipelines": self.subjects,
+            "less_accurate": self.less_accurate,
             "by_layer": dict(self.by_layer.most_common()),
             "by_operator": {k: dict(v) for k, v in sorted(self.by_operator.items())},
             "proofs": dict(self.proofs.most_common()),
@@ -62,6 +66,9 @@ def tally(records: Iterable[Mapping[str, Any]]) -> Tally:
     for r in records:
         if r["type"] == "subject":
             if r["status"] == "none":
+                continue
+            if r["status"] == LESS_ACCURATE:
+                out.less_accurate += 1
                 continue
             out.subjects += 1
             if r["status"] not in ("TESTED", "PROVED"):
@@ -89,7 +96,8 @@ def markdown(t: Tally, command: str) -> str:
         "# Mutation score of the verification ladder", "",
         f"Written by `{command}`. {t.subjects} good pipelines (library kernels under random scripts and knobs), "
         f"{t.mutants} distinct mutants of them; {len(t.false_rejects)} pipelines were not accepted, "
-        f"{t.undecided} of them UNKNOWN.", "",
+        f"{t.undecided} of them UNKNOWN. {t.less_accurate} more were rejected as less accurate than their source, "
+        "which they are on 64 inputs.", "",
         *_rows(("level", "mutants", "killed", "equivalent, proved", "unknown", "accepted"), _levels(t)), "",
         "## Which rung kills", "", *_rows(("rung", "kills"), t.by_layer.most_common()), "",
         "## Proofs of equivalence", "", *_rows(("argument", "mutants"), t.proofs.most_common()), "",

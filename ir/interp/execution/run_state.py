@@ -15,6 +15,7 @@ from ktc.ir.interp.domains.domain import Domain
 from ktc.ir.interp.memory.memory_spaces import Buffer
 from ktc.ir.interp.sanitizer.findings import Findings
 from ktc.ir.nodes import Expr, Load, Stmt, Sym
+from ktc.ir.support.time_limits import checkpoint
 
 from .frames import Active, Frame
 from .true_counts import count_true
@@ -146,6 +147,7 @@ class State:
         return self.stmt.loc if self.stmt is not None else None
 
     def burn(self, lanes: int) -> None:
+        checkpoint()
         self.work += work_of(lanes)
         by_lanes = (LOOKED_AT if self.sanitize else 1) * (self.work - self.steps)
         if self.steps + by_lanes > self.most_cost:

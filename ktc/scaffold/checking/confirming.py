@@ -4,12 +4,14 @@ results are numbers."""
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ktc.ir.sequences import launch_extents
+from ktc.ir.support import time_limits
 from ktc.ir.walk import used
 
 from ..model import Draft
@@ -54,6 +56,26 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     return seen
 
 
+def confirm_in_time(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    """:func:`confirm`, in half of the time that there is where somebody waits for an answer. What was not tried by then
+    is not promised: sizes are multiples of those of the first probe, which ran."""
+    half = time_limits.left() / 2
+    try:
+        with time_limits.until(time.monotonic() + half):
+            confirm(d, probe, seen)
+    except time_limits.OutOfTime:
+        time_limits.checkpoint()
+        d.steps = {n: seen[0].sizes[n] for n in _own(d)}
+        d.least = dict(d.steps)
+        d.doubts.append("sizes: only those that were probed, and multiples of them: no time was left to try others")
+
+
+def _own(d: Draft) -> list[str]:
+    """The sizes of which it is asked what they are multiples of."""
+    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops and not _has_a_border(d, n)]
+    return [n for n in own if d.roles.windows.get(n) != "step"]  # whatever it is, windows are that far apart
+
+
 def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Run at the exact shapes: as probed, then with odd sizes, which shows what sizes have to be multiples of, and with
     the smallest, which shows how small they may be."""
@@ -68,8 +90,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             if defect(d, probe, s.sizes):
                 return
             break  # it is only a race: what sizes have to be can be asked nevertheless
-    own = [n for n in d.names if n in d.roles.sizes and n not in d.stops and not _has_a_border(d, n)]
-    own = [n for n in own if d.roles.windows.get(n) != "step"]  # whatever it is, windows are that far apart
+    own = _own(d)
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     d.steps |= d.coarse
     odd = ({n: v + s * d.steps.get(n, 1) or v if n in own else v for n, v in even.items()} for s in (1, -1))

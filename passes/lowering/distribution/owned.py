@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import (
     Alloc,
@@ -103,7 +103,7 @@ def _threaded(s: Par | Reduce) -> bool:
 
 def _loop_of(index: Expr, around: Loops) -> Par | Reduce | None:
     """The loop whose variable ``index`` is."""
-    v = without_casts(index)
+    v = without_index_casts(index)
     return next((s for s in around if isinstance(v, Var) and v.sym == s.var), None)
 
 

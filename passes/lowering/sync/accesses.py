@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
@@ -179,7 +179,7 @@ def _accesses(
     def index_key(index: tuple[Expr, ...]) -> object:
         if any(used(i) & (changing.between - env.keys()) for i in index):
             return object()  # the same expression is another element the next time
-        return tuple(map_expr(without_casts(i), lambda x: _in(env, x)) for i in index)
+        return tuple(map_expr(without_index_casts(i), lambda x: _in(env, x)) for i in index)
 
     def who(index: tuple[Expr, ...], write: bool) -> object:
         if is_mma(s):
@@ -189,7 +189,7 @@ def _accesses(
         return (owner, index_key(index))
 
     def slot(index: tuple[Expr, ...]) -> Expr | None:
-        first = without_casts(index[0])
+        first = without_index_casts(index[0])
         told = is_const(first) or (isinstance(first, Binary) and first.op == "%" and not used(first) & changing.inside)
         return first if told and len(index) > 1 else None
 
@@ -315,7 +315,7 @@ def _of_block(s: Par, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:
     """A canonical variable for the index of a loop over blocks: loops of one range give a block the same iterations."""
     if (used(s.lo) | used(s.hi)) & (changing - env.keys()):
         return Var(s.var)
-    ends = [map_expr(without_casts(e), lambda x: _in(env, x)) for e in (s.lo, s.hi)]
+    ends = [map_expr(without_index_casts(e), lambda x: _in(env, x)) for e in (s.lo, s.hi)]
     return Knob(f"#{len(env)}: {ends!r} {s.dist!r}")
 
 
@@ -325,7 +325,7 @@ def _round(s: For, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:
     What iterations of a loop over threads write there they write each for itself; those of another loop that read at
     the same function of the same rounds find what they wrote themselves.
     """
-    key = [map_expr(without_casts(e), lambda x: _in(env, x)) for e in (s.init, s.cond, s.step)]
+    key = [map_expr(without_index_casts(e), lambda x: _in(env, x)) for e in (s.init, s.cond, s.step)]
     if s.var in assigned(s.body) or used(s.init) & (changing - env.keys()):
         return Var(s.var)
     if (used(s.cond) | used(s.step)) & (changing - env.keys() - {s.var}):

@@ -21,7 +21,7 @@ layout. Rows of an operand in shared memory that provably lie in bounds, aligned
 
 from __future__ import annotations
 
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, lt, mul, product, simplify, sub
 from ktc.ir.fragments import FRAGMENTS, Fragment
@@ -72,7 +72,7 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
     front: list[Stmt] = []
     if in_place:
         assert isinstance(acc.init, Load)
-        held = (j.var for i in acc.init.index for j in st.levels_of[without_casts(i).sym])  # type: ignore[attr-defined]
+        held = (j.var for i in acc.init.index for j in st.levels_of[without_index_casts(i).sym])  # type: ignore[attr-defined]
         st.storage[acc.sym] = (st.owned[acc.init.buffer][0], tuple(held))
     else:
         front += st.expand(Decl(acc.sym, None, loc=s.loc, comments=s.comments), dims)
@@ -140,7 +140,9 @@ def sums_in_place(s: Stmt, rest: Body, st: State) -> bool:
     acc, back = s.accs[0], rest[0]
     if not (isinstance(acc.init, Load) and st.owned.get(acc.init.buffer, (None, 0))[1] == len(acc.init.index)):
         return False
-    variables = [v.sym for v in map(without_casts, acc.init.index) if isinstance(v, Var) and v.sym in st.levels_of]
+    variables = [
+        v.sym for v in map(without_index_casts, acc.init.index) if isinstance(v, Var) and v.sym in st.levels_of
+    ]
     same = isinstance(back, Store) and Load(back.buffer, back.index) == acc.init and back.value == Var(acc.sym)
     return len(variables) == len(acc.init.index) and same and acc.sym not in used_in(rest[1:])
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.fold import add, binary
 from ktc.ir.nodes import (
@@ -137,7 +137,7 @@ _ROUND = Var(fresh("round", I32))
 
 def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr | None:
     """The buffer that ``index`` names, counted in rounds of ``s``, ``later`` rounds on."""
-    step = without_casts(s.step)
+    step = without_index_casts(s.step)
     if not (isinstance(step, Binary) and step.op == "+" and step.a == Var(s.var)):
         return None
     done = Binary("-", Var(s.var), s.init)
@@ -149,7 +149,7 @@ def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr 
             return add(_ROUND, i32(later)) if later else _ROUND
         return e
 
-    out = map_expr(without_casts(index[0]), on)
+    out = map_expr(without_index_casts(index[0]), on)
     return None if s.var in used(out) or len(index) < 2 else out
 
 

@@ -17,9 +17,10 @@ from ktc.ir.arith.loop_extents import chosen_extreme
 from ktc.ir.arith.polynomial import Polynomial, constant, plus, polynomial, times
 from ktc.ir.arith.symbolic_bounds import lower_bound, upper_bound
 from ktc.ir.fold import INT_OPS, evaluate
+from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Binary, Call, Cast, Const, Eval, Expr, For, HwIndex, If, Par, Return, Sym, Var, fresh, i32
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import I32, I64, U32, U64, Scalar
 
 from .judged import judge_nest, judge_points, judge_tiles
@@ -319,3 +320,28 @@ def test_a_choice_that_is_an_extreme(cond: str, a: str, b: str, extreme: str | N
     for h in range(-9, 9) if extreme else ():
         both = [evaluate(e, {"h": h}) for e in (chosen.a, chosen.b)]
         assert evaluate(chosen, {"h": h}) == (max(both) if extreme == "max" else min(both))
+
+
+def test_facts_at_one_place_are_those_that_a_visit_has_there():
+    """Found for a statement alone, with what stands before and around it, in any order."""
+    kernel = load(
+        """
+        __global__ void k(float* y, const float* x, int n, int m) {
+          int i = blockIdx.x * 128 + threadIdx.x;
+          if (i >= n) return;
+          for (int j = 0; j < m; ++j) {
+            if (j > 3) y[i * m + j] = x[j]; else if (i > 7) y[i] = x[i];
+            int half = j / 2;
+            y[half] += x[half];
+          }
+        }
+        void run(float* y, const float* x, int n, int m) { k<<<(n + 127) / 128, 128>>>(y, x, n, m); }
+        """,
+        name="k.cu",
+    )
+    visited = [(s, here.conditions) for s, here in Facts(kernel, REWRITES).visit(kernel.body)]
+    facts = Facts(kernel, REWRITES)
+    assert len(visited) > 6
+    for s, known in (*reversed(visited), *visited):
+        assert facts.at(s).conditions == known
+    assert facts.at(parse_kernel(print_kernel(kernel)).body[0]) is facts

@@ -202,3 +202,26 @@ def test_a_row_that_a_loop_over_a_sum_of_sizes_fills_is_that_long() -> None:
     assert not d.doubts
     assert d.roles.tied["pitch"] == "dim * (left + right + 1)"
     assert d.roles.tied["lane_pitch"] == "dim * frames * (left + right + 1)"
+
+
+RESIZED = """
+__global__ void nearest(float* out, const float* in, int channels, int ih, int iw, int oh, int ow) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i >= oh * ow) return;
+  int x = i % ow, y = i / ow;
+  int from_x = x * iw / ow, from_y = y * ih / oh;
+  for (int c = 0; c < channels; ++c)
+    out[(c * oh + y) * ow + x] = in[(c * ih + from_y) * iw + RIGHT] - in[(c * ih + from_y) * iw + from_x];
+}
+void go(float* out, const float* in, int channels, int ih, int iw, int oh, int ow) {
+  nearest<<<(oh * ow + 63) / 64, 64>>>(out, in, channels, ih, iw, oh, ow);
+}
+"""
+
+
+@pytest.mark.parametrize("right", ["min(from_x + 1, iw - 1)", "from_x"])
+def test_what_a_place_is_scaled_by_is_no_stride_and_nothing_is_made_of_itself(right: str) -> None:
+    """``ih`` was taken for the largest ``y * ih / oh`` and one more, which the draft never came to the end of."""
+    d = draft(ktc.loads(RESIZED.replace("RIGHT", right)).kernel)
+    shapes = {b: e.shape for b, e in d.shapes.items() if e is not None}
+    assert shapes == {"out": ("channels", "oh", "ow"), "in": ("channels", "ih", "iw")}

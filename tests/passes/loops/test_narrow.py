@@ -48,6 +48,7 @@ def test_meaning_stays(text: str, loop: str) -> None:
         "    if b == 0\n      y[0] = s\n    if b == 1\n      y[1] = s\n",
         "    if b == 0\n      y[0] = s\n    else\n      y[1] = s\n",
         "    if b == n\n      y[0] = s\n",
+        "    if b as u8 == 0_u8\n      y[b] = s\n",  # that is each 256th
         "    if b < 1\n      y[0] = s\n",
         "    if b == 0 || n > 3\n      y[0] = s\n",
         "    if b == 0\n      y[0] = s\n    atomic add y[2], 1\n",

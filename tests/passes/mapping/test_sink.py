@@ -71,6 +71,25 @@ def test_meaning_stays(least: str) -> None:
     assert differs(before, after, sizes, elements=900) is None
 
 
+COUNTED = (
+    "for k in 0..layers",
+    "  var t: i32 = k",
+    "  var s: i32 = 0",
+    "  while t > 0",
+    "    t = t / 2",
+    "    s = s + 1",
+    "  let v: f32 = s as f32 + a[p * layers + k]",
+    "  h[(c * n + p) * layers + k] = v * x[c]",
+)
+
+
+def test_what_each_iteration_counts_by_itself_is_its_own() -> None:
+    """``v`` was computed once, in front of the loop that counts ``s``, which each iteration goes through for itself."""
+    before = nest(*COUNTED)
+    after = applied(before, "sink{loop=c}")
+    assert differs(before, after, SIZES, elements=900) is None
+
+
 def test_what_all_iterations_update_is_a_sum_then() -> None:
     before = nest(*BLEND)
     after = applied(before, "sink{loop=c} | reduce-atomics{loop=c} | reduce-atomics{loop=c_1}")

@@ -9,6 +9,7 @@ import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.time_limits import until
 from ktc.ir.text import print_kernel
 from ktc.ir.text.plain_kernels import Reader, Writer
 from ktc.ir.walk import walk
@@ -127,3 +128,15 @@ def test_kernels_of_the_library_come_back_as_they_are(root: Path) -> None:
         assert Writer().plain(back) == plain and print_kernel(back) == print_kernel(kernel)
         assert back.loc == kernel.loc and back.comments == kernel.comments
         assert Reader(writer.symbols).value(Writer(writer.symbols).plain(kernel)) == kernel
+
+
+def test_what_the_clock_stopped_is_kept_by_nobody(folder: Path, attempts: list[Kernel]) -> None:
+    """Who has no time is told so, as often as they ask; who has time gets all that there is."""
+    source = load(COPY, name="source.cu")
+    with until(0.0):
+        cut = [Raise().run(source) for _ in range(2)]
+    assert all(isinstance(c, Refused) and c.code == "E-RAISE-TIME" for c in cut) and len(attempts) == 1
+    assert not list(folder.glob("*.json"))
+    assert isinstance(Raise().run(source), Result) and len(attempts) == 2
+    with until(0.0):
+        assert isinstance(Raise().run(source), Result), "it is known by now"
