@@ -330,8 +330,9 @@ def _is_own(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
 
 
 def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
-    """The border that ``e`` adds twice to something that varies, or the window that it takes off it."""
-    if e.op not in "+-" or not used(e.a) & params or not used(e.b) & params:
+    """The border that ``e`` adds twice to another size, or the window that it takes off one. What is taken off a number
+    that was made of it, ``next_pow2(n) - n``, is none."""
+    if e.op not in "+-" or not (used(e.a) - used(e.b)) & params or not used(e.b) & params:
         return []
     match without_casts(e.b):
         case Binary("*", a, b) if e.op == "+" and any(is_const(without_casts(x), 2) for x in (a, b)):
