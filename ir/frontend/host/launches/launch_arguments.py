@@ -28,6 +28,7 @@ from ktc.ir.frontend.meaning.cxx_types import RecordType
 from ktc.ir.frontend.meaning.name_meanings import LazyVal
 from ktc.ir.frontend.meaning.values import RVal
 from ktc.ir.frontend.syntax.cxx_ast import Construct, RefDecl
+from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Const, Var
 from ktc.ir.types import Ptr, Scalar, Type
@@ -40,6 +41,9 @@ from .struct_arguments import Member, constructed, members, told
 
 UNNAMED = re.compile(r"unnamed\d+")
 """Names of parameters that have none, which nothing but their place speaks of: no number of the host is called so."""
+
+OF_A_CALLER = "_argument"
+"""How the number is called that an object is made of which the host function is passed, behind the object's name."""
 
 
 class LaunchArguments(LaunchExtents):
@@ -97,7 +101,8 @@ class LaunchArguments(LaunchExtents):
             if isinstance(a, c_ast.ID):
                 member = p.sym.name[len(whole) :]
                 for way in (member, *asked_as(member)):
-                    self.known.setdefault(a.name + way, p.sym)
+                    for same in self._copied(a.name, member[1:]):
+                        self.known.setdefault(same + way, p.sym)
         for p, a in self.pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
@@ -107,6 +112,18 @@ class LaunchArguments(LaunchExtents):
             if not (p.sym.type.is_float and self._is_whole(name)):
                 self.known.setdefault(name, p.sym)
         self._same_numbers()
+
+    def _copied(self, name: str, member: str) -> Iterator[str]:
+        """The object ``name``, and those that it is a copy of (``Graph there = here;``) where its ``member`` was not
+        assigned since."""
+        env, seen = self.site.env, set[str]()
+        while name not in seen:
+            yield name
+            seen.add(name)
+            held = env.get(name)
+            begun = init_args(held.init) if isinstance(held, c_ast.Decl) and held.init is not None else []
+            if len(begun) == 1 and isinstance(begun[0], c_ast.ID) and f"{name}.{member}" not in env:
+                name = begun[0].name
 
     def _is_whole(self, name: str) -> bool:
         """Whether the host's variable ``name`` is an integer: where one is passed for a real number, that is not it."""
@@ -129,7 +146,7 @@ class LaunchArguments(LaunchExtents):
         made = [
             (p, a)
             for p, a in self.pairs()
-            if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall | Construct)
+            if isinstance(a, c_ast.StructRef) and (isinstance(a.name, c_ast.FuncCall) or _is_of_a_caller(a.name))
         ]
         for p, a in made:
             self.describing = True
@@ -167,7 +184,7 @@ class LaunchArguments(LaunchExtents):
             declared = types.get(a.name) if isinstance(a, c_ast.ID) and a.name not in self.site.env else None
             declared = declared.type if isinstance(declared, RefDecl) else declared
             if isinstance(declared, c_ast.TypeDecl) and self._takes_one_integer(self._type_of(declared)):
-                number = f"{a.name}_argument"
+                number = f"{a.name}{OF_A_CALLER}"
                 self._scope.names[number] = LazyVal(partial(self.value, number))
                 made = objects.setdefault(name, constructed(declared, (c_ast.ID(number),)))
                 yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))
@@ -203,6 +220,12 @@ class LaunchArguments(LaunchExtents):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
                 self.known.setdefault(node.name, sym)
+
+
+def _is_of_a_caller(made: Any) -> bool:
+    """Whether ``made`` is an object that the host function is passed, as it was made of a number."""
+    of = made.args[0] if isinstance(made, Construct) and len(made.args) == 1 else None
+    return isinstance(of, c_ast.ID) and of.name.endswith(OF_A_CALLER)
 
 
 def _begun(held: Any, env: Mapping[str, Any]) -> Any:
