@@ -15,13 +15,14 @@ from ktc.ir.fold import cdiv, evaluate, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Const, Decl, Expr, Var
 from ktc.ir.types import Array
-from ktc.ir.walk import walk
+from ktc.ir.walk import used, walk
 from ktc.passes.raising.check.constant_sizes import LONG, bounds, rounds, with_sizes
 from ktc.passes.raising.check.small_launches import least_statements
 
 from .largest_index import Largest
 from .model import Draft
-from .probing.probe_sizes import MOST_THREADS
+from .probing.probe_sizes import MOST_THREADS, ProbeSizes
+from .roles import roles_of
 from .shapes import Extent, value_of
 from .windows import names_in
 
@@ -34,6 +35,9 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     constants by name."""
     if k.launch is None:
         return k, {}
+    if (sizes := _of_the_grid(k)) and not ProbeSizes(k, roles_of(k)).sizes():
+        left = tuple((name, n) for name, n in k.launch.given if name not in sizes)
+        return k.with_(launch=dataclasses.replace(k.launch, given=left)), sizes
     if _threads(k) > MOST_THREADS:
         said = {*bounds(k)}
         found = with_sizes(k, said)
@@ -51,6 +55,13 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
         return k, {}
     form, sizes = found
     return form, {s.name: int(n.value) for s, n in sizes.items() if isinstance(n, Const)}
+
+
+def _of_the_grid(k: Kernel) -> dict[str, int]:
+    """The numbers that the launch passes and that its grid is made of, by the parameters' names."""
+    assert k.launch is not None
+    made_of = {s.name for e in k.launch.grid for s in used(e)}
+    return {name: int(n) for name, n in k.launch.given if name in made_of}
 
 
 def _passed(k: Kernel) -> tuple[Kernel, dict[str, int]]:

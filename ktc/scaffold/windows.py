@@ -12,7 +12,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIn
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 
-from .given_values import spelled_out
+from .given_values import made_of, spelled_out
 
 NAME = re.compile(r"\b(?!(?:if|else|and|or|not)\b)[A-Za-z_]\w*\b(?!\s*\()")
 """A name in an integer expression that is no function's."""
@@ -127,7 +127,7 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
 
 def _of_blocks(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
     """Whether ``e`` is made of the number of a block, and of no thread's."""
-    levels = {x.level for y in walk_expr(e) for x in walk_expr(spelled_out(y, sources)) if isinstance(x, HwIndex)}
+    levels = {x.level for x in made_of([e], sources, places=False) if isinstance(x, HwIndex)}
     return "block" in levels and "thread" not in levels
 
 

@@ -214,11 +214,14 @@ class ProbeSizes:
         return evaluate(text, {n: self.value(n, sizes) for n in names_in(text)})
 
     def meaning(self, name: str) -> str | int:
-        """What an integer parameter is in sizes: itself, a number, or the expression that it is tied to."""
+        """What an integer parameter is in sizes: itself, a number, which an expression of numbers is, too, or the
+        expression that it is tied to."""
         tied = self.ties.get(name, self.roles.fixed.get(name))
         if tied is None or isinstance(tied, int):
             return name if tied is None else tied
         inner = {n: self.meaning(n) for n in names_in(tied)}
+        if all(isinstance(x, int) for x in inner.values()):
+            return self._evaluated(tied, {})
         return NAME.sub(lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
 
 
