@@ -36,7 +36,7 @@ from .integer_values import counters, divides, mark_of, taken_apart
 from .integers.row_pointers import part_starts
 from .integers.unasked import unasked
 from .model import Draft
-from .plain_integers import TRUTH_VALUES, counted, values_compared
+from .plain_integers import TRUTH_VALUES, counted, sentinel_of, values_compared
 from .probe import values_told
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
@@ -297,7 +297,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         return [f"init = [{', '.join(elements)}]"], guesses
     content = next((c for c in d.contents if c.buffer == name), None)
     words = role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym)
-    span = values_compared(d.kernel, p, d.roles.fixed)
+    none = sentinel_of(d.kernel, p, d.roles.fixed)
+    span = values_compared(d.kernel, p, d.roles.fixed) if none is None else None
     words = words and span in (None, TRUTH_VALUES)
     span = None if words else span
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
@@ -335,6 +336,9 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         guesses.append("range")
     elif words:
         lines.append('init = "bits"')
+    elif role != "out" and none is not None and none < 0:
+        lines += ['init = "ints"', f"range = [0, {DIVISORS}]", f"mark = {none}    # one in eight"]
+        guesses.append("range")
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     return lines, guesses
