@@ -24,6 +24,7 @@ from ktc.sources import IR_SUFFIX
 
 from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
+from .as_seen.run_sizes import RUN, with_run
 from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
 from .checking.thresholds import settled_thresholds
@@ -69,6 +70,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     origin = "CHECK: guessed"
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
+    with_run(d, source)
     text = _text(d, k, source, target, {}, origin)
     if numbers := settled_thresholds(d, k, text, target):
         d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
@@ -122,6 +124,7 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
     for title, sizes, more in d.scenarios:
         inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
         doubt = f"            # CHECK: {marks[title]}" if title in marks else ""
+        doubt = doubt or ("             # what the Makefile runs the program with" if title == RUN else "")
         lines += ["", "[[scenario]]", f'name = "{title}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
