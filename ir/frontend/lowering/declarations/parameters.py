@@ -104,7 +104,7 @@ class Parameters(RangeLoops):
             out += [Param(fresh(part, of)) for part, of in parts]
         elif isinstance(t, Scalar | Vec):
             out.append(Param(fresh(name, t)))
-        elif isinstance(t, RecordType) and (fields := self._passed_fields(t, node)):
+        elif isinstance(t, RecordType) and (fields := self._passed_fields(t, node)) is not None:
             for f in fields:
                 self._add(out, _member(name, f), f.type, node)
         elif isinstance(t, CArray) and t.n is not None and self._elements(t) > MAX_MEMBERS:
@@ -116,15 +116,15 @@ class Parameters(RangeLoops):
             self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
                       hint="pass its members as separate parameters")  # fmt: skip
 
-    def _passed_fields(self, t: RecordType, node: Any) -> list[Field]:
-        """The members that say all of an object: of a union the first that has all its bytes and is no array; none
+    def _passed_fields(self, t: RecordType, node: Any) -> list[Field] | None:
+        """The members that say all of an object: of a union the first that has all its bytes and is no array; None
         where no member does."""
         fields = self.field_layout(t, node)
         if t.decl[0].node.kind != "union":
             return fields
         size, _ = self.layout(t, node)
         whole = (f for f in fields if not isinstance(f.type, CArray) and self.layout(f.type, node)[0] == size)
-        return [f for f in (next(whole, None),) if f is not None]
+        return next(([f] for f in whole), None)
 
     def _elements(self, t: Type) -> int:
         return (t.n or 0) * self._elements(t.elem) if isinstance(t, CArray) else 1
@@ -147,7 +147,7 @@ class Parameters(RangeLoops):
         if isinstance(t, Reference):
             return self.subscript(self.parameter_value(name, as_passed(t), given, False, node), i32(0), node)
         if isinstance(t, RecordType) and t.decl[0].node.kind == "union":
-            (f,) = self._passed_fields(t, node)
+            (f,) = self._passed_fields(t, node) or ()
             whole = self.parameter_value(_member(name, f), f.type, given, False, node)
             return self.new_record(t, name, node, {f.name: whole})
         if isinstance(t, RecordType):
