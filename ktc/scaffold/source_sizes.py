@@ -29,6 +29,9 @@ from .windows import names_in
 _NAMED = re.compile(r"'size_(\d+)': (\d+)")
 """A constant as a size, as it is shown with its value in a probe."""
 
+MOST_WORK = 1 << 28
+"""Statements of all threads of a launch from which on their number is looked at, too: probes take seconds there."""
+
 
 def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     """``k`` with a parameter for each constant of its source, or that it is passed, which makes runs long, and these
@@ -43,12 +46,13 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
         found = with_sizes(k, said)
         if _threads(k if found is None else found[0]) > MOST_THREADS:  # no guard says why there are so many
             found = with_sizes(k, said | {int(n) for n in _numbers(k)[:3] if n is not None and n > 1})
-    elif least_statements(k) > LONG:
+    elif (length := least_statements(k)) > LONG:
         open_grid, passed = _passed(k)
         if passed:
             return open_grid, passed
         tiles = _tiles(k)
-        found = with_sizes(k, {n for n in rounds(k) if all(t % n for t in tiles)})
+        many = {*bounds(k)} if _threads(k) * length > MOST_WORK else set()
+        found = with_sizes(k, many | {n for n in rounds(k) if all(t % n for t in tiles)})
     else:
         return k, {}
     if found is None:

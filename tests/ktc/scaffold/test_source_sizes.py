@@ -7,6 +7,7 @@ import pytest
 import ktc
 from ktc.ir.interp.run import run
 from ktc.scaffold import draft, probe
+from ktc.scaffold.source_sizes import opened
 
 NEAREST = """
 constexpr int N = 10000;
@@ -143,3 +144,20 @@ def test_the_row_above_is_no_window_of_its_length() -> None:
     d = draft(ktc.loads(BLURRED).kernel)
     assert "cols" not in d.roles.halves and d.shapes["data"] is not None
     assert not d.doubts and d.scenarios[-2][1]["cols"] > 512
+
+
+def test_many_threads_that_each_take_long_are_looked_at_as_fewer() -> None:
+    k = ktc.loads("""
+    #define WIDE 81
+    #define HIGH 87296
+    __global__ void norm(const float* x, float* y) {
+      int i = blockIdx.x * 64 + threadIdx.x;
+      if (i >= HIGH) return;
+      float sum = 0;
+      for (int j = 0; j < WIDE; ++j) sum += expf(x[(blockIdx.y * WIDE + j) * HIGH + i]);
+      for (int j = 0; j < WIDE; ++j) y[(blockIdx.y * WIDE + j) * HIGH + i] = sum;
+    }
+    void go(const float* x, float* y) { norm<<<dim3((HIGH + 63) / 64, 16), 64>>>(x, y); }""").kernel
+    assert {*opened(k)[1].values()} == {81, 87296}
+    d = draft(k)
+    assert {b: e and e.value({}) for b, e in d.shapes.items()} == dict.fromkeys("xy", 16 * 81 * 87296) and not d.names
