@@ -38,9 +38,9 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     constants by name."""
     if k.launch is None:
         return k, {}
-    if (sizes := _of_the_grid(k)) and not ProbeSizes(k, roles_of(k)).sizes():
-        left = tuple((name, n) for name, n in k.launch.given if name not in sizes)
-        return k.with_(launch=dataclasses.replace(k.launch, given=left)), sizes
+    if (numbers := _of_the_grid(k)) and not ProbeSizes(k, roles_of(k)).sizes():
+        left = tuple((name, n) for name, n in k.launch.given if name not in numbers)
+        return k.with_(launch=dataclasses.replace(k.launch, given=left)), numbers
     if _threads(k) > MOST_THREADS:
         said = {*bounds(k)}
         found = with_sizes(k, said)

@@ -147,7 +147,9 @@ class Parameters(RangeLoops):
         if isinstance(t, Reference):
             return self.subscript(self.parameter_value(name, as_passed(t), given, False, node), i32(0), node)
         if isinstance(t, RecordType) and t.decl[0].node.kind == "union":
-            (f,) = self._passed_fields(t, node) or ()
+            fields = self._passed_fields(t, node)
+            assert fields is not None
+            f = fields[0]
             whole = self.parameter_value(_member(name, f), f.type, given, False, node)
             return self.new_record(t, name, node, {f.name: whole})
         if isinstance(t, RecordType):
