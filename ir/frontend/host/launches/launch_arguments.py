@@ -181,7 +181,8 @@ class LaunchArguments(LaunchExtents):
         types = {getattr(p, "name", None): p.type for p in params_of(self.site.function.node)}
         objects: dict[str, Construct] = {}
         for name, p, a in found:
-            declared = types.get(a.name) if isinstance(a, c_ast.ID) and a.name not in self.site.env else None
+            unknown = isinstance(a, c_ast.ID) and self.site.env.get(a.name) is None
+            declared = types.get(a.name) if unknown else None
             declared = declared.type if isinstance(declared, RefDecl) else declared
             if isinstance(declared, c_ast.TypeDecl) and self._takes_one_integer(self._type_of(declared)):
                 number = f"{a.name}{OF_A_CALLER}"
