@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import evaluate
-from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
+from ktc.ir.frontend.dialects.dialect import Dialect, dialect_named, dialect_of
 from ktc.ir.frontend.host.callers import with_callers
 from ktc.ir.frontend.host.guessing.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_templates import HostInstances
@@ -36,6 +36,7 @@ from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.templates import plain_name
 from ktc.ir.frontend.meaning.values import Value
+from ktc.ir.frontend.preprocess.linked_units import linked_units, with_units
 from ktc.ir.frontend.preprocess.preprocessor import Finder, Preprocessed, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
 from ktc.ir.frontend.preprocess.switched_off import hint_of
@@ -234,6 +235,23 @@ def _parsed(
     text = path_or_text if is_text else read_source(path_or_text)
     language = dialect_named(dialect) if dialect else dialect_of(file, text)
     source = preprocess(text, file, defines, include_dirs, find, language)
+    units, whole = list[str](), source
+    while not is_text and (more := linked_units(file, whole.sources, units)):
+        units += more
+        try:
+            whole = preprocess(with_units(text, file, units), file, defines, include_dirs, find, language)
+        except KtcError:
+            break
+        whole.sources[file] = text
+    try:
+        return _indexed(file, whole, language)
+    except KtcError:
+        if not units:
+            raise
+    return _indexed(file, source, language)  # by itself it may be read
+
+
+def _indexed(file: str, source: Preprocessed, language: Dialect) -> Unit:
     text = with_plain_std(source.text)
     libraries = libraries_of(text)
     items = CudaParser(libraries, language).parse_unit(text, file)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,7 @@ from ktc.ir.frontend.dialects.dialect import CUDA, dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
-from ktc.ir.frontend.preprocess.switched_off import asking_for_cuda, hiding
+from ktc.ir.frontend.preprocess.switched_off import asking_for_cuda, hiding, other_branches, saying_cuda
 from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
@@ -169,7 +169,13 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         text = read_source(file)
         for _ in range(ROUNDS if root else 1):
             given = {**switches, **macros, **hidden, **spec.defines}
-            read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
+            try:
+                read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
+            except KtcError as e:
+                if dialect_of(file, text) is not CUDA or not (around := _around(e, given, flags)):
+                    raise
+                switches |= around
+                continue
             lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, _place(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
             mentioned = {n: v for n, v in flags.macros.items() if n not in given and _mentions(read, n)}
@@ -200,6 +206,15 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         notes.append(f"the project is taken to be built with CUDA ({' '.join(f'-D {n}' for n in switches)})")
     notes += stops
     return Reading(file, tuple(shown), (*switches.items(), *macros.items(), *hidden.items()), tuple(notes))
+
+
+def _around(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:
+    """The macro that leads around the ``#error`` that ``e`` is of, where one says that the project is built with
+    CUDA; none where none does."""
+    if e.code != "E-PP-DIRECTIVE" or e.loc is None or not e.message.startswith("#error"):
+        return {}
+    names = saying_cuda(other_branches(read_source(e.loc.file), e.loc.line))
+    return {n: flags.macros.get(n, "1") for n in names[:1] if n not in given}
 
 
 def _hidden(spec: SourceSpec, read: Preprocessed) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ class Draft:
         text = self.ties.get(name, self.roles.tied.get(name))
         if text is None or isinstance(text, int):
             return text
-        return int(text) if text.isdigit() else self._in_sizes(text)
+        return int(text) if text.isdigit() else self.in_sizes(text)
 
     def real(self, name: str) -> str | None:
         """What a floating-point parameter is in the sizes of the scenarios; None for one that is a number."""
@@ -73,9 +73,9 @@ class Draft:
         if text is None:
             return None
         flags = {n: str(int(self.roles.numbers.get(n, 1))) for n in self.roles.flags}
-        return settled(self._in_sizes(NAME.sub(lambda m: flags.get(m[0], m[0]), text)))
+        return settled(self.in_sizes(NAME.sub(lambda m: flags.get(m[0], m[0]), text)))
 
-    def _in_sizes(self, text: str) -> str:
+    def in_sizes(self, text: str) -> str:
         """``text`` with what its names are tied to in their place."""
         fixed = self.roles.fixed
         inner = {n: self.tied(n) if n in self.ties or n in self.roles.tied else fixed.get(n) for n in names_in(text)}

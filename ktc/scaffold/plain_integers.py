@@ -57,6 +57,20 @@ def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int,
     return max(min(ends) - 1, lowest), min(max(ends) + 1, highest)
 
 
+def sentinel_of(k: Kernel, p: Param, fixed: Mapping[str, int]) -> int | None:
+    """The number by which an integer of ``p`` says that there is none, at an end of what its type holds: the only one
+    that they are compared with, ``key == 0xffffffff``. Numbers around it are not what others are like."""
+    t = scalar_of(p.sym.type)
+    if not t.is_int or t.bits < 16:
+        return None
+    known = {q.sym: fixed[q.sym.name] for q in k.params if q.sym.name in fixed}
+    found = {*_numbers(k, p.sym, definitions(k), known)}
+    lowest = -(1 << t.bits - 1) if t.is_signed else 0
+    ends = {lowest, lowest + 1, lowest + (1 << t.bits) - 1, lowest + (1 << t.bits) - 2} - {0, 1}
+    (number, how) = next(iter(found)) if len(found) == 1 else (0, "")
+    return number if how == "==" and number in ends else None
+
+
 def told_apart(k: Kernel, p: Param) -> bool:
     """Whether integers of ``p`` that are one number other than 0 are told from all others."""
     found = _numbers(k, p.sym, definitions(k), {}) if scalar_of(p.sym.type).is_int else ()
@@ -88,4 +102,4 @@ def _truth(e: Expr, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
     return isinstance(e, Cast | Load | Var) and loaded(e, sources, buffer)
 
 
-__all__ = ["TRUTH_VALUES", "counted", "told_apart", "values_compared"]
+__all__ = ["TRUTH_VALUES", "counted", "sentinel_of", "told_apart", "values_compared"]

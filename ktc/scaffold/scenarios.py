@@ -195,7 +195,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         | {*constants}
         | offsets_of(d.kernel)
     )
-    usual = dict(start)
+    usual = start = probe.less_taken(start, 1)
     open_ = {n: d.steps.get(n, 1) for n in {*start} - fixed}
     rows = {n: by for n, by in open_.items() if n not in named or named[n].counts_rows}
     for by in (rows, open_):  # fewer rows before shorter ones

@@ -15,18 +15,22 @@ from ktc.ir.fold import cdiv, evaluate, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Const, Decl, Expr, Var
 from ktc.ir.types import Array
-from ktc.ir.walk import walk
+from ktc.ir.walk import used, walk
 from ktc.passes.raising.check.constant_sizes import LONG, bounds, rounds, with_sizes
 from ktc.passes.raising.check.small_launches import least_statements
 
 from .largest_index import Largest
 from .model import Draft
-from .probing.probe_sizes import MOST_THREADS
+from .probing.probe_sizes import MOST_THREADS, ProbeSizes
+from .roles import roles_of
 from .shapes import Extent, value_of
 from .windows import names_in
 
 _NAMED = re.compile(r"'size_(\d+)': (\d+)")
 """A constant as a size, as it is shown with its value in a probe."""
+
+MOST_WORK = 1 << 28
+"""Statements of all threads of a launch from which on their number is looked at, too: probes take seconds there."""
 
 
 def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
@@ -34,23 +38,34 @@ def opened(k: Kernel) -> tuple[Kernel, dict[str, int]]:
     constants by name."""
     if k.launch is None:
         return k, {}
+    if (numbers := _of_the_grid(k)) and not ProbeSizes(k, roles_of(k)).sizes():
+        left = tuple((name, n) for name, n in k.launch.given if name not in numbers)
+        return k.with_(launch=dataclasses.replace(k.launch, given=left)), numbers
     if _threads(k) > MOST_THREADS:
         said = {*bounds(k)}
         found = with_sizes(k, said)
         if _threads(k if found is None else found[0]) > MOST_THREADS:  # no guard says why there are so many
             found = with_sizes(k, said | {int(n) for n in _numbers(k)[:3] if n is not None and n > 1})
-    elif least_statements(k) > LONG:
+    elif (length := least_statements(k)) > LONG:
         open_grid, passed = _passed(k)
         if passed:
             return open_grid, passed
         tiles = _tiles(k)
-        found = with_sizes(k, {n for n in rounds(k) if all(t % n for t in tiles)})
+        many = {*bounds(k)} if _threads(k) * length > MOST_WORK else set()
+        found = with_sizes(k, many | {n for n in rounds(k) if all(t % n for t in tiles)})
     else:
         return k, {}
     if found is None:
         return k, {}
     form, sizes = found
     return form, {s.name: int(n.value) for s, n in sizes.items() if isinstance(n, Const)}
+
+
+def _of_the_grid(k: Kernel) -> dict[str, int]:
+    """The numbers that the launch passes and that its grid is made of, by the parameters' names."""
+    assert k.launch is not None
+    made_of = {s.name for e in k.launch.grid for s in used(e)}
+    return {name: int(n) for name, n in k.launch.given if name in made_of}
 
 
 def _passed(k: Kernel) -> tuple[Kernel, dict[str, int]]:

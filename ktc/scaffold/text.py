@@ -24,6 +24,7 @@ from ktc.sources import IR_SUFFIX
 
 from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
 from .as_seen.project_callers import with_project_callers
+from .as_seen.run_sizes import RUN, with_run
 from .as_seen.usual_rank import with_supposed_rank
 from .checking.scenario_doubts import check_scenarios
 from .checking.thresholds import settled_thresholds
@@ -36,7 +37,7 @@ from .integer_values import counters, divides, mark_of, taken_apart
 from .integers.row_pointers import part_starts
 from .integers.unasked import unasked
 from .model import Draft
-from .plain_integers import TRUTH_VALUES, counted, values_compared
+from .plain_integers import TRUTH_VALUES, counted, sentinel_of, values_compared
 from .probe import values_told
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
@@ -69,6 +70,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     origin = "CHECK: guessed"
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
+    with_run(d, source)
     text = _text(d, k, source, target, {}, origin)
     if numbers := settled_thresholds(d, k, text, target):
         d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
@@ -122,6 +124,7 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
     for title, sizes, more in d.scenarios:
         inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
         doubt = f"            # CHECK: {marks[title]}" if title in marks else ""
+        doubt = doubt or ("             # what the Makefile runs the program with" if title == RUN else "")
         lines += ["", "[[scenario]]", f'name = "{title}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
@@ -297,7 +300,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         return [f"init = [{', '.join(elements)}]"], guesses
     content = next((c for c in d.contents if c.buffer == name), None)
     words = role != "out" and scalar_of(p.sym.type).is_int and taken_apart(d.kernel, p.sym)
-    span = values_compared(d.kernel, p, d.roles.fixed)
+    none = sentinel_of(d.kernel, p, d.roles.fixed)
+    span = values_compared(d.kernel, p, d.roles.fixed) if none is None else None
     words = words and span in (None, TRUTH_VALUES)
     span = None if words else span
     if content is not None and not (content.most == TRUTHS and (words or span is not None)):
@@ -335,6 +339,9 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         guesses.append("range")
     elif words:
         lines.append('init = "bits"')
+    elif role != "out" and none is not None and none < 0:
+        lines += ['init = "ints"', f"range = [0, {DIVISORS}]", f"mark = {none}    # one in eight"]
+        guesses.append("range")
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     return lines, guesses

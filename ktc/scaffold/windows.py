@@ -12,7 +12,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, For, HwIn
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 
-from .given_values import spelled_out
+from .given_values import made_of, spelled_out
 
 NAME = re.compile(r"\b(?!(?:if|else|and|or|not)\b)[A-Za-z_]\w*\b(?!\s*\()")
 """A name in an integer expression that is no function's."""
@@ -127,7 +127,7 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
 
 def _of_blocks(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
     """Whether ``e`` is made of the number of a block, and of no thread's."""
-    levels = {x.level for y in walk_expr(e) for x in walk_expr(spelled_out(y, sources)) if isinstance(x, HwIndex)}
+    levels = {x.level for x in made_of([e], sources, places=False) if isinstance(x, HwIndex)}
     return "block" in levels and "thread" not in levels
 
 
@@ -330,8 +330,9 @@ def _is_own(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
 
 
 def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
-    """The border that ``e`` adds twice to something that varies, or the window that it takes off it."""
-    if e.op not in "+-" or not used(e.a) & params or not used(e.b) & params:
+    """The border that ``e`` adds twice to another size, or the window that it takes off one. What is taken off a number
+    that was made of it, ``next_pow2(n) - n``, is none."""
+    if e.op not in "+-" or not (used(e.a) - used(e.b)) & params or not used(e.b) & params:
         return []
     match without_casts(e.b):
         case Binary("*", a, b) if e.op == "+" and any(is_const(without_casts(x), 2) for x in (a, b)):

@@ -51,6 +51,19 @@ def with_callers(here: HostLaunch, launch: Launch, elsewhere: Sequence[KernelLow
     return dataclasses.replace(found, passed=tuple(x for x in found.passed if x in kept))
 
 
+def numbers_passed(here: HostLaunch) -> dict[str, int]:
+    """The integers that the launch which ``here`` describes passes as numbers, for the kernel's parameters and of what
+    its host functions are passed, by the first call of each."""
+    found: dict[str, int] = {}
+    for _ in range(HOPS):
+        found = here.numbers(()) | found
+        views = list(_views(here, ()))
+        if not views:
+            break
+        here = views[0]
+    return found
+
+
 def _says_more(passed: tuple[str, Expr], launch: Launch, own: set[str]) -> bool:
     """Whether what callers pass is about a parameter of the kernel, or made of those and of what those are made of: a
     number of blocks of numbers that nothing else is made of is no less unknown than it was."""
@@ -178,4 +191,4 @@ def _passed(arg: Any, site: LaunchSite, given: dict[str, Any]) -> Any:
     return with_arguments(arg, given)
 
 
-__all__ = ["with_callers"]
+__all__ = ["numbers_passed", "with_callers"]

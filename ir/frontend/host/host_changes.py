@@ -62,15 +62,15 @@ def _handed_out(item: Any, by_reference: Positions) -> list[Any]:
 
 def changed_keys(item: Any, name: str, by_reference: Positions) -> set[str]:
     """What ``item``, which changes the variable ``name``, changes of it: members by their keys, ``grid.x``, where it
-    assigns nothing else, else all of it."""
+    assigns nothing else, else all of it. Who is given a member's address has that member's alone."""
     changed, keys = _handed_out(item, by_reference), set[str]()
     for n in (item, *descendants(item)):
         if isinstance(n, c_ast.Assignment):
             changed.append(n.lvalue)
-        elif isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--"):
+        elif (isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--")) or (
+            isinstance(n, c_ast.UnaryOp) and n.op == "&"
+        ):
             changed.append(n.expr)
-        elif isinstance(n, c_ast.UnaryOp) and n.op == "&" and base_name(n.expr) == name:
-            return {name}
     for place in (x for x in changed if base_name(x) == name):
         key = key_of(place)
         if key is None or "." not in key:

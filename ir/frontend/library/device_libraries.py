@@ -35,6 +35,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "DirectX": ("directx",),
     "cutlass": ("cutlass",),
     "glm": ("glm",),
+    "RAJA": ("raja",),
 }
 """Library files by the namespace that a source must mention to get them."""
 
@@ -63,6 +64,7 @@ DEFINES: dict[str, str] = {
     "torch": r"\bnamespace\s+c10\b(?!\s*;)|\bclass\s+Tensor\b(?!\s*;)",
     "cutlass": r"\bnamespace\s+cutlass\b(?!\s*;)",
     "glm": r"\bnamespace\s+glm\b(?!\s*;)",
+    "raja": r"\bnamespace\s+RAJA\b(?!\s*;)",
     "opencv": r"\bstruct\s+PtrStep\b",
     "flashinfer": r"\bstruct\s+vec_t\b",
     "thc": r"\b(struct|class)\s+(THCNumerics|THCDeviceTensor|ScalarConvert)\b",

@@ -75,6 +75,19 @@ MACROS: dict[str, dict[str, str]] = {
         "THCTensor": "TH_CONCAT_3(TH, CReal, Tensor)",
         "THCTensor_(NAME)": "TH_CONCAT_4(TH, CReal, Tensor_, NAME)",
     },
+    r"RAJA/": {
+        "RAJA_HOST_DEVICE": "__host__ __device__",
+        "RAJA_DEVICE": "__device__",
+        "RAJA_INLINE": "inline",
+        "RAJA_RESTRICT": "__restrict__",
+        "RAJA_TEAM_SHARED": "__shared__",
+        "RAJA_UNUSED_VAR(...)": "",
+        "RAJA_UNUSED_ARG(x)": "",
+        "RAJA_UNROLL": "",
+        "RAJA_DIVIDE_CEILING_INT(dividend, divisor)": "(((dividend) + (divisor) - 1) / (divisor))",
+        "RAJA_MIN(a, b)": "(((b) < (a)) ? (b) : (a))",
+        "RAJA_MAX(a, b)": "(((b) > (a)) ? (b) : (a))",
+    },
 }  # fmt: skip
 """Macros by the beginning of the headers' paths."""
 

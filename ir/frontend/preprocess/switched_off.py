@@ -66,6 +66,12 @@ def asking_for_cuda(sources: Iterable[str], defined: Collection[str]) -> list[st
     return sorted(asked.difference(defined))
 
 
+def saying_cuda(names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that say of a project that it is built with CUDA, beside others for another platform each:
+    ``GOOGLE_CUDA``, ``USE_CUDA``."""
+    return [n for n in names if re.fullmatch(r"(?:[A-Z0-9]+_)*CUDA", n)]
+
+
 def other_branches(text: str, line: int) -> list[str]:
     """The macros each of which, if it were defined, would lead around ``line`` of ``text``, an ``#error`` in a chain
     of conditions: A and B of ``#ifdef A .. #elif defined(B) .. #else`` there, A under ``#ifndef A``."""

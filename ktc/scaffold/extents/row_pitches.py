@@ -25,7 +25,7 @@ from ..size_polynomials import Polynomial, plus, text_of
 from ..windows import names_in
 
 LEAST_READ = 32
-"""The least pitch of rows that are only read. Those of windows, which overlap as they should, are shorter: a
+"""The least pitch of rows where they are read. Those of windows, which overlap as they should, are shorter: a
 convolution moves on by 2, frames of a signal by 10."""
 
 
@@ -47,12 +47,12 @@ def longest_rows(k: Kernel, free: Collection[str], meanings: Mapping[str, str | 
     ``meanings``: what parameters are that are no sizes of their own. The inner rows come first: planes have room for
     as many of the rows in them as those allow."""
     largest = Largest(k, meanings)
-    written = {s.buffer for s in walk(k.body) if isinstance(s, Store | Atomic)}
+    written = {id(s.index[0]) for s in walk(k.body) if isinstance(s, Store | Atomic)}
     found = [
         row
-        for buffer, index, bounds in largest.accesses()
+        for _, index, bounds in largest.accesses()
         for row in _rows(index, bounds, largest)
-        if row.pitch >= (2 if buffer in written else LEAST_READ)
+        if row.pitch >= (2 if id(index) in written else LEAST_READ)
     ]
     most: dict[str, int] = {}
     for row in sorted(found, key=lambda r: r.pitch):

@@ -104,7 +104,7 @@ class ProbeSizes:
         for unit in (u for u in UNITS if u <= self.roles.coarsest):
             rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
             found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
-            found = [self._led(s, k) for k, s in enumerate(found)]
+            found = [self._led(self.less_taken(s), k) for k, s in enumerate(found)]
             if all(self.launches(s) for s in found):
                 if self.grids_differ(found):
                     return found
@@ -150,6 +150,15 @@ class ProbeSizes:
         least = min(max(round_.values(), default=1), ROUND)
         fit = sorted((s for s in found if round_[id(s)] >= least), key=lambda s: -round_[id(s)])
         return fit[k % len(fit)] if fit else sizes
+
+    def less_taken(self, sizes: dict[str, int], least: int = 0) -> dict[str, int]:
+        """``sizes`` with one larger, where so much is taken off it that less than ``least`` is left: of ``levels -
+        level``, the former."""
+        for name in self.differences:
+            ways = [{**sizes, n: sizes[n] + max(sizes.values())} for n in names_in(str(self.ties[name])) if n in sizes]
+            if self.value(name, sizes) < least:
+                sizes = next((way for way in ways if self.value(name, way) >= least), sizes)
+        return sizes
 
     def grids_differ(self, probes: Sequence[Mapping[str, int]]) -> bool:
         """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all, nor the
@@ -222,11 +231,14 @@ class ProbeSizes:
         return evaluate(text, {n: self.value(n, sizes) for n in names_in(text)})
 
     def meaning(self, name: str) -> str | int:
-        """What an integer parameter is in sizes: itself, a number, or the expression that it is tied to."""
+        """What an integer parameter is in sizes: itself, a number, which an expression of numbers is, too, or the
+        expression that it is tied to."""
         tied = self.ties.get(name, self.roles.fixed.get(name))
         if tied is None or isinstance(tied, int):
             return name if tied is None else tied
         inner = {n: self.meaning(n) for n in names_in(tied)}
+        if all(isinstance(x, int) for x in inner.values()):
+            return self._evaluated(tied, {})
         return NAME.sub(lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
 
 

@@ -237,3 +237,19 @@ def test_a_project_s_header_may_be_called_as_cuda_s_own_begin(project, tmp_path,
     (tmp_path / "math").mkdir()
     (tmp_path / "math" / header).write_text("typedef float real;\n")
     assert as_built(SourceSpec("src/cuda/k.cu")).include_dirs == ("math",)
+
+
+@pytest.mark.parametrize("name", ["GOOGLE_CUDA", "USE_CUDA"])
+def test_an_error_for_builds_without_a_platform_is_led_around_by_cuda_s_macro(project, name):
+    text = f"#if {name}\n#elif MY_USE_ROCM\n#error never here\n#else\n#error needs a platform\n#endif\n"
+    project(k_cu=text + "__global__ void k(float* x) { x[0] = 1; }\n")
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {name: "1"}
+    assert found.notes == (f"the project is taken to be built with CUDA (-D {name})",)
+
+
+def test_an_error_that_no_macro_of_cuda_s_leads_around_stays(project):
+    project(
+        k_cu="#ifdef WITH_CUDA_FP8\n#else\n#error needs a type\n#endif\n__global__ void k(float* x) { x[0] = 1; }\n"
+    )
+    assert as_built(SourceSpec("k.cu", "k")).defines == {}

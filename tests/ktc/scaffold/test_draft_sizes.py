@@ -337,3 +337,19 @@ def test_sizes_that_an_equality_relates_are_alike() -> None:
     assert all(s["w1"] // s["w2"] == s["h1"] // s["h2"] for s in found.values()), found
     for name in ("small", "medium", "large"):
         assert len({found[name][n] for n in ("w1", "h1", "w2", "h2")}) == 1, found
+
+
+def test_a_difference_of_sizes_is_no_less_than_nothing() -> None:
+    """Of the last level and the one at hand the former is larger, in probes as in scenarios."""
+    d = draft(
+        ktc.loads("""
+    __global__ void split(float* y, const float* x, const int* of, int n, int level, unsigned left) {
+      int i = blockIdx.x * 64 + threadIdx.x;
+      if (i < n) y[i] = x[3 * of[i]] * (1.0f / (1 << level)) * (left ? 2 : 1);
+    }
+    void go(float* y, const float* x, const int* of, int n, int last, int level) {
+      split<<<(n + 63) / 64, 64>>>(y, x, of, n, level, last - level);
+    }""").kernel
+    )
+    assert d.tied("left") == "last - level" and not d.doubts
+    assert len(d.scenarios) > 3 and all(s["last"] > s["level"] for _, s, _ in d.scenarios)

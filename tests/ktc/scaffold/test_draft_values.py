@@ -13,6 +13,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.ir.workload.input_data import make_array
 from ktc.scaffold import Draft, draft, with_draft, workload_text
+from ktc.scaffold.text import filled
 from ktc.search.verification import check_original, verify
 
 UNFOLD = """
@@ -499,3 +500,23 @@ def test_a_length_that_nothing_shows_is_a_window_where_others_have_a_defect():
     d = draft(ktc.loads(RUNNING).kernel)
     assert d.roles.windows == {"size": "window"} and not [x for x in d.doubts if "run at" in x]
     assert {s["size"] for _, s, _ in d.scenarios} == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("kind", "none", "said"),
+    [
+        ("short", "-32768", ['init = "ints"', "range = [0, 100]", "mark = -32768    # one in eight"]),
+        ("int", "2147483647", ['init = "normal"']),
+        ("unsigned long long", "~0ull", ['init = "normal"']),
+        ("int", "7", ['init = "ints"', "range = [6, 8]"]),
+    ],
+)
+def test_a_number_at_an_end_of_the_type_says_that_there_is_none(kind: str, none: str, said: list[str]) -> None:
+    source = f"""
+    __global__ void keep(const {kind}* key, {kind}* out, int n) {{
+      int i = blockIdx.x * 256 + threadIdx.x;
+      if (i < n && key[i] != {none}) out[i] = key[i] * 2;
+    }}
+    void go(const {kind}* key, {kind}* out, int n) {{ keep<<<(n + 255) / 256, 256>>>(key, out, n); }}"""
+    d = draft(ktc.loads(source).kernel)
+    assert filled(d, d.kernel.param("key"))[0] == said

@@ -86,3 +86,9 @@ def test_what_is_divided_by_a_float_is_no_formula_of_sizes() -> None:
     }"""
     d = drafted(source)
     assert d.shapes.keys() == {"x", "y"} and not any("scale" in f for e in d.shapes.values() if e for f in e.factors)
+
+
+def test_a_divisor_with_its_multiplier_is_a_dimension_and_no_window() -> None:
+    """What is taken off the power of two above it is not taken off another size."""
+    d = drafted(DIVIDED)
+    assert "width_z" not in d.roles.halves and "width_z" not in d.roles.windows

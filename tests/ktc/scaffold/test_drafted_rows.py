@@ -401,3 +401,22 @@ def test_a_pointer_that_moves_one_way_or_another_moves_by_no_sum_of_both() -> No
     d = draft(ktc.loads(EITHER).kernel)
     assert not d.doubts and not d.roles.room
     assert {b: (e.times, *e.factors) for b, e in d.shapes.items() if e is not None} == {"x": (1, "n"), "y": (9, "n")}
+
+
+def test_windows_that_overlap_in_shared_memory_are_no_rows() -> None:
+    """Each thread reads from its four elements on to the end: that is no row of four."""
+    d = draft(
+        ktc.loads("""
+    __global__ void tails(const float* x, float* y, int T) {
+      __shared__ float row[768];
+      const int t = threadIdx.x * 4;
+      for (int k = 0; k < 4; ++k) row[t + k] = x[blockIdx.x * T + t + k];
+      __syncthreads();
+      float sum = 0;
+      for (int u = 0; u < T - t; ++u) sum += row[t + u];
+      for (int k = 0; k < 4; ++k) y[blockIdx.x * T + t + k] = sum + k;
+    }
+    void go(const float* x, float* y, int B, int T) { tails<<<B, T / 4>>>(x, y, T); }""").kernel
+    )
+    assert d.roles.room.get("T", 768) == 768 and not d.doubts
+    assert d.shapes["x"] is not None and d.scenarios[-1][1]["T"] >= 4

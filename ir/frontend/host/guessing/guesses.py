@@ -25,6 +25,14 @@ from ktc.ir.frontend.syntax.syntax_walk import descendants
 GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1", "2", "8", "64", "128")
 
+USUAL_THREADS = "256"
+"""What is tried first for the threads of a block that has one axis."""
+
+_THREADS = re.compile(
+    r"(?i)(n|num|cuda|gpu|cta|tb)?_?(block_?(size|dim)(_?x)?|(num_?)?threads?(_?(per_?block|num|count))?|tpb)"
+)
+"""Names of value parameters that are the threads of a block; with several axes, that of one, or the edge of a tile."""
+
 _INDEX = re.compile(r"(?i)(^|_)(id|idx|ind|index|offset|int)(_|$|type)|Id(x|T|$)|Index|Offset")
 """Names of type parameters that stand for indices: taken for int where others are a kind of float."""
 
@@ -72,12 +80,14 @@ def uniform_guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[La
     ]
     hosts = [(site, host) for site, host in hosts if host.params]
     types = (*GUESSED_TYPES, *specialised_types(lowering))
+    tiled = any(_is_other_axis(n) for n in descendants(entity.node.body))
     kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in open_parameters(e)}
     for t in types if "type" in kinds else types[:1]:
         for i in range(len(GUESSED_VALUES) if "value" in kinds else 1):
             for site, host in (*hosts, (None, entity)):
                 params = (*open_parameters(entity), *open_parameters(host))
-                yield Guess(site, host, {p.name: _text(lowering, p, t, i) for p in params})
+                edges = _edges(entity, site) if tiled else ()
+                yield Guess(site, host, {p.name: _text(lowering, p, t, i, p.name not in edges) for p in params})
 
 
 def open_parameters(e: Entity) -> list[TemplateParam]:
@@ -130,11 +140,26 @@ def _hold_asserts(lowering: KernelLowering, site: LaunchSite, host: dict[str, Va
                            lowering.place(node), hint="give them with --template NAME=VALUE")  # fmt: skip
 
 
-def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int) -> str:
-    """The argument for ``p``: of an enumeration one of its values."""
+def _edges(entity: Entity, site: LaunchSite | None) -> set[str]:
+    """The parameters that may be extents of a block with several axes: the kernel's, and what its launch passes for
+    them as it is; what is divided for that is how many threads there are."""
+    own = {p.name for p in entity.params or ()}
+    return own | ({plain_name(a) or "" for a in site.template_args or ()} if site is not None else set())
+
+
+def _is_other_axis(n: Any) -> bool:
+    """Whether ``n`` is a thread's number along another axis than x."""
+    return isinstance(n, c_ast.StructRef) and getattr(n.name, "name", "") == "threadIdx" and n.field.name in "yz"
+
+
+def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int, flat: bool) -> str:
+    """The argument for ``p``: of an enumeration one of its values; of a block's threads, where it may be all of them
+    (``flat``), the usual number first."""
     if p.kind == "type":
         return "int" if t in ("float", "double", "half") and _INDEX.search(p.name) else t
     values = enum_values(lowering, p)
+    if flat and i == 0 and not values and _THREADS.fullmatch(p.name):
+        return USUAL_THREADS
     return values[i % len(values)] if values else GUESSED_VALUES[i]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pycparser import c_ast
 
@@ -47,18 +48,25 @@ class HandedKernel:
 
 
 def handed_kernel(f: Function, template: Sequence[TemplateParam]) -> HandedKernel | None:
-    """``f`` as such a function, by its parameters: one of any type, two ``dim3`` and a pack behind all others."""
+    """``f`` as such a function, by its parameters: one of any type or a pointer to a function, two ``dim3`` and a pack
+    behind all others."""
     params = params_of(f)
     if len(params) < 4 or not is_pack(params[-1]):
         return None
     texts = [re.sub(r"\bconst\b|[&*\s]", "", t) for t in parameter_texts(f)]
     any_type = {p.name for p in template if p.kind == "type" and not p.pack}
-    kernels = [k for k, t in enumerate(texts[:-1]) if t in any_type]
+    kernels = [k for k, t in enumerate(texts[:-1]) if t in any_type or _is_function(params[k])]
     extents = [k for k, t in enumerate(texts[:-1]) if t == "dim3"]
     if len(kernels) != 1 or len(extents) < 2:
         return None
     shared = [k for k, p in enumerate(params[:-1]) if SHARED.fullmatch(getattr(p, "name", None) or "")]
     return HandedKernel(kernels[0], extents[0], extents[1], shared[0] if shared else None, len(params) - 1)
+
+
+def _is_function(parameter: Any) -> bool:
+    """Whether ``parameter`` is declared as ``void (*kernel)(Args...)``."""
+    declared = getattr(parameter, "type", None)
+    return isinstance(declared, c_ast.PtrDecl) and isinstance(declared.type, c_ast.FuncDecl)
 
 
 __all__ = ["HandedKernel", "handed_kernel"]

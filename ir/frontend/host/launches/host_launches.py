@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
 from ktc.ir.frontend.host.launch_sites import LaunchSite
 from ktc.ir.kernel import Launch, Param
 from ktc.ir.nodes import Const, Expr, Sym
@@ -79,11 +80,17 @@ class HostLaunch(PassedValues):
             for p, a in self.pairs():
                 if p.sym in but or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
                     continue
+                name = self._name_of(a) or ""
+                mine = self.known.pop(name, None) if name in self.site.env else None  # what is behind its own name
                 try:
                     (e,) = self._inlined((self._int(a),), effects)
                 except KtcError:
                     continue
-                found |= {p.sym.name: int(e.value)} if isinstance(e := integer_form(e), Const) else {}
+                finally:
+                    if mine is not None:
+                        self.known[name] = mine
+                value = None if used(e) else evaluate(integer_form(e), {})
+                found |= {p.sym.name: int(value)} if value is not None else {}
         return found
 
     def reals(self, given: Collection[str]) -> tuple[tuple[str, Expr], ...]:

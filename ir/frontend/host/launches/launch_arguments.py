@@ -24,19 +24,26 @@ from ktc.ir.frontend.host.host_variables import host_variables, member_variables
 from ktc.ir.frontend.host.tensors.object_extents import ObjectExtents
 from ktc.ir.frontend.host.tensors.tensor_accessors import asked_as
 from ktc.ir.frontend.lowering.calls.inline import params_of
+from ktc.ir.frontend.meaning.cxx_types import RecordType
 from ktc.ir.frontend.meaning.name_meanings import LazyVal
 from ktc.ir.frontend.meaning.values import RVal
+from ktc.ir.frontend.syntax.cxx_ast import Construct, RefDecl
+from ktc.ir.frontend.syntax.variable_uses import init_args
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Const, Var
-from ktc.ir.types import Ptr, Scalar
+from ktc.ir.types import Ptr, Scalar, Type
 from ktc.ir.walk import substitute_expr, used
 
 from .launch_extents import LaunchExtents
+from .launch_math import described
 from .same_memory import memory_of
-from .struct_arguments import Member, members, told
+from .struct_arguments import Member, constructed, members, told
 
 UNNAMED = re.compile(r"unnamed\d+")
 """Names of parameters that have none, which nothing but their place speaks of: no number of the host is called so."""
+
+OF_A_CALLER = "_argument"
+"""How the number is called that an object is made of which the host function is passed, behind the object's name."""
 
 
 class LaunchArguments(LaunchExtents):
@@ -94,7 +101,8 @@ class LaunchArguments(LaunchExtents):
             if isinstance(a, c_ast.ID):
                 member = p.sym.name[len(whole) :]
                 for way in (member, *asked_as(member)):
-                    self.known.setdefault(a.name + way, p.sym)
+                    for same in self._copied(a.name, member[1:]):
+                        self.known.setdefault(same + way, p.sym)
         for p, a in self.pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
@@ -104,6 +112,18 @@ class LaunchArguments(LaunchExtents):
             if not (p.sym.type.is_float and self._is_whole(name)):
                 self.known.setdefault(name, p.sym)
         self._same_numbers()
+
+    def _copied(self, name: str, member: str) -> Iterator[str]:
+        """The object ``name``, and those that it is a copy of (``Graph there = here;``) where its ``member`` was not
+        assigned since."""
+        env, seen = self.site.env, set[str]()
+        while name not in seen:
+            yield name
+            seen.add(name)
+            held = env.get(name)
+            begun = init_args(held.init) if isinstance(held, c_ast.Decl) and held.init is not None else []
+            if len(begun) == 1 and isinstance(begun[0], c_ast.ID) and f"{name}.{member}" not in env:
+                name = begun[0].name
 
     def _is_whole(self, name: str) -> bool:
         """Whether the host's variable ``name`` is an integer: where one is passed for a real number, that is not it."""
@@ -124,12 +144,14 @@ class LaunchArguments(LaunchExtents):
         """Numbers of the host that a function puts into a struct as they are, beside what it makes of them, are the
         parameters that the kernel has for these members."""
         made = [
-            (p, a) for p, a in self.pairs() if isinstance(a, c_ast.StructRef) and isinstance(a.name, c_ast.FuncCall)
+            (p, a)
+            for p, a in self.pairs()
+            if isinstance(a, c_ast.StructRef) and (isinstance(a.name, c_ast.FuncCall) or _is_of_a_caller(a.name))
         ]
         for p, a in made:
             self.describing = True
             try:
-                e = without_casts(self._inlined((self._int(a),), effects)[0])
+                e = without_casts(described(self._inlined((self._int(a),), effects)[0]))
             except KtcError:
                 continue
             finally:
@@ -149,7 +171,33 @@ class LaunchArguments(LaunchExtents):
         found = self._members()
         single = {p.sym.name: p for p in self.params if not p.host and p not in [x for _, x, _ in found]}
         yield from ((single[name], a) for name, a in zip(self.whole, self.node.args) if name in single)
-        yield from told(found, self.site.env, self._along)
+        by_host = [*told(found, self.site.env, self._along)]
+        yield from by_host
+        yield from self._of_one_number([m for m in found if m[1] not in [p for p, _ in by_host]])
+
+    def _of_one_number(self, found: list[Member]) -> Iterator[tuple[Param, Any]]:
+        """Members of objects that a caller passes to the host function, where the only constructor of their class
+        takes an integer: whatever that is, all of them are made of it."""
+        types = {getattr(p, "name", None): p.type for p in params_of(self.site.function.node)}
+        objects: dict[str, Construct] = {}
+        for name, p, a in found:
+            unknown = isinstance(a, c_ast.ID) and self.site.env.get(a.name) is None
+            declared = types.get(a.name) if unknown else None
+            declared = declared.type if isinstance(declared, RefDecl) else declared
+            if isinstance(declared, c_ast.TypeDecl) and self._takes_one_integer(self._type_of(declared)):
+                number = f"{a.name}{OF_A_CALLER}"
+                self._scope.names[number] = LazyVal(partial(self.value, number))
+                made = objects.setdefault(name, constructed(declared, (c_ast.ID(number),)))
+                yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))
+
+    def _takes_one_integer(self, t: Type) -> bool:
+        """Whether objects of ``t`` are made of an integer, and otherwise only copied."""
+        low = self.lowering
+        ctors = [e.node for e in low.own_functions(t, "ctor")] if isinstance(t, RecordType) else []
+        if len(ctors) != 1 or len(params_of(ctors[0])) != 1:
+            return False
+        (taken,) = low.first_parameters(t, ctors)  # type: ignore[arg-type]
+        return isinstance(taken, Scalar) and taken.is_int
 
     def _along(self, tensor: Any, k: int, dimensions: int) -> Any:
         """The extent of a tensor that is passed along dimension ``k``, of so many."""
@@ -173,6 +221,12 @@ class LaunchArguments(LaunchExtents):
             node = self.extents.product(name)
             if isinstance(node, c_ast.ID):
                 self.known.setdefault(node.name, sym)
+
+
+def _is_of_a_caller(made: Any) -> bool:
+    """Whether ``made`` is an object that the host function is passed, as it was made of a number."""
+    of = made.args[0] if isinstance(made, Construct) and len(made.args) == 1 else None
+    return isinstance(of, c_ast.ID) and of.name.endswith(OF_A_CALLER)
 
 
 def _begun(held: Any, env: Mapping[str, Any]) -> Any:

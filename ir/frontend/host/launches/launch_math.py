@@ -22,7 +22,7 @@ _FLOAT_OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 
 def integer_form(e: Expr) -> Expr:
     """``e`` with conversions of floating-point quotients to integers written in integers, where that is possible."""
-    return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, _integral)
+    return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, lambda x: _of_one_type(_integral(x)))
 
 
 def described(e: Expr) -> Expr:
@@ -110,6 +110,17 @@ def _integral(e: Expr) -> Expr:
         if quotient is not None:
             return _fold(*quotient, up=False)
     return e
+
+
+def _of_one_type(e: Expr) -> Expr:
+    """``e``, of which a part may have been written in integers of another type: in the wider one of its operands."""
+    if not isinstance(e, Binary) or e.op in ("<<", ">>", "&&", "||") or e.a.type == e.b.type:
+        return e
+    a, b = e.a.type, e.b.type
+    if not (isinstance(a, Scalar) and isinstance(b, Scalar) and a.is_int and b.is_int):
+        return e
+    wide = a if a.bits >= b.bits else b
+    return Binary(e.op, *(x if x.type == wide else Cast(wide, x, "implicit") for x in (e.a, e.b)))
 
 
 def _is_float(e: Expr) -> bool:

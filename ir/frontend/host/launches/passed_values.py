@@ -64,7 +64,8 @@ class PassedValues(LaunchArguments):
             itself = not self.objects.laid_out.libraries or (isinstance(e, Var) and self.host.get(name or "") == e.sym)
             own = mine and isinstance(e, Var) and e.sym not in passed_too and itself  # a number by another name
             e = _number_of(substitute_expr(e, taken))
-            if isinstance(e, Const) and (self.objects.laid_out.libraries or self._is_of_dimensions(p)):
+            none = isinstance(e, Const) and e.value == 0  # an offset that comes to nothing is no size
+            if isinstance(e, Const) and (none or self.objects.laid_out.libraries or self._is_of_dimensions(p)):
                 self.units[p.sym.name] = int(e.value)
             if isinstance(e, Const) or p.sym in used(e) or own:
                 continue

@@ -36,6 +36,7 @@ def members(params: Sequence[Param], whole: Sequence[str], args: Sequence[Any]) 
 def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Iterator[tuple[Param, Any]]:
     """The members of which host code says what they are made of, with that expression. ``env``: what it knows of its
     variables at the launch; ``extent``: of its tensors."""
+    objects: dict[str, Construct] = {}
     for name, p, a in found:
         assigned = _assigned(a.name, p.sym.name[len(name) + 1 :], env) if isinstance(a, c_ast.ID) else None
         items = _items(_declared(a, env))
@@ -53,6 +54,9 @@ def told(found: Sequence[Member], env: Mapping[str, Any], extent: Extent) -> Ite
             yield p, items[k] if k < len(items) else c_ast.Constant("int", "1")
         elif function_of_call(made := _single(_declared(a, env))) or isinstance(made, Construct):
             yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))  # what a function returns
+        elif isinstance(of := _declared(a, env), c_ast.Decl) and isinstance(of.init, CtorInit):
+            made = objects.setdefault(name, constructed(of.type, tuple(init_args(of.init))))
+            yield p, c_ast.StructRef(made, ".", c_ast.ID(p.sym.name[len(name) + 1 :]))
 
 
 _ELEMENT = re.compile(r"(.+?)_(\d+)(?:_(.+))?")
@@ -108,6 +112,11 @@ def _single(node: Any) -> Any:
     """What a variable is initialised with, or ``node`` itself."""
     args = init_args(node.init) if isinstance(node, c_ast.Decl) and node.init is not None else [node]
     return args[0] if len(args) == 1 else None
+
+
+def constructed(declared: Any, args: tuple[Any, ...]) -> Construct:
+    """The object that a constructor makes of ``args`` for a variable of the type ``declared``."""
+    return Construct(c_ast.Typename(None, [], None, declared), args, False)
 
 
 def _items(node: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from ktc.ir.frontend.meaning.cxx_types import (
     show,
     size_of,
 )
+from ktc.ir.frontend.meaning.layout import Field
 from ktc.ir.frontend.meaning.name_meanings import PackVal
 from ktc.ir.frontend.meaning.values import ArrayVal, PointerArray, PtrVal, RecordVal, RVal, Value, VarPlace
 from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
@@ -103,9 +104,9 @@ class Parameters(RangeLoops):
             out += [Param(fresh(part, of)) for part, of in parts]
         elif isinstance(t, Scalar | Vec):
             out.append(Param(fresh(name, t)))
-        elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":
-            for f in self.field_layout(t, node):
-                self._add(out, f"{name}_{f.name.replace('@', 'part')}", f.type, node)
+        elif isinstance(t, RecordType) and (fields := self._passed_fields(t, node)) is not None:
+            for f in fields:
+                self._add(out, _member(name, f), f.type, node)
         elif isinstance(t, CArray) and t.n is not None and self._elements(t) > MAX_MEMBERS:
             self._add(out, name, Pointer(t, const=True, restrict=True), node)
         elif isinstance(t, CArray) and t.n is not None:
@@ -114,6 +115,16 @@ class Parameters(RangeLoops):
         else:
             self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
                       hint="pass its members as separate parameters")  # fmt: skip
+
+    def _passed_fields(self, t: RecordType, node: Any) -> list[Field] | None:
+        """The members that say all of an object: of a union the first that has all its bytes and is no array; None
+        where no member does."""
+        fields = self.field_layout(t, node)
+        if t.decl[0].node.kind != "union":
+            return fields
+        size, _ = self.layout(t, node)
+        whole = (f for f in fields if not isinstance(f.type, CArray) and self.layout(f.type, node)[0] == size)
+        return next(([f] for f in whole), None)
 
     def _elements(self, t: Type) -> int:
         return (t.n or 0) * self._elements(t.elem) if isinstance(t, CArray) else 1
@@ -135,11 +146,16 @@ class Parameters(RangeLoops):
         """What the parameter's name means in the body."""
         if isinstance(t, Reference):
             return self.subscript(self.parameter_value(name, as_passed(t), given, False, node), i32(0), node)
+        if isinstance(t, RecordType) and t.decl[0].node.kind == "union":
+            fields = self._passed_fields(t, node)
+            assert fields is not None
+            f = fields[0]
+            whole = self.parameter_value(_member(name, f), f.type, given, False, node)
+            return self.new_record(t, name, node, {f.name: whole})
         if isinstance(t, RecordType):
             record = RecordVal(t)
             for f in self.field_layout(t, node):
-                inner = f"{name}_{f.name.replace('@', 'part')}"
-                record.fields[f.name] = self.parameter_value(inner, f.type, given, False, node)
+                record.fields[f.name] = self.parameter_value(_member(name, f), f.type, given, False, node)
             self.lift_anonymous(record)
             record.key = self.variable_key(name, node)
             return self.copied(record, name, node) if mutated or record.key in self.hints else record
@@ -217,6 +233,11 @@ def is_local(node: Any) -> bool:
 def is_pack(node: Any) -> bool:
     """Whether the parameter stands for as many as its template's parameter pack has types."""
     return "pack" in (getattr(node, "storage", None) or [])
+
+
+def _member(name: str, f: Field) -> str:
+    """How the parameter is called that is a member of the object ``name``: those of an unnamed one are its own."""
+    return name if f.name.startswith("@") else f"{name}_{f.name}"
 
 
 __all__ = ["Parameters"]

@@ -104,3 +104,27 @@ def test_a_shared_array_without_elements_is_no_instance() -> None:
 def test_what_no_argument_helps_is_said(text: str, code: str) -> None:
     found, error = searched(text)
     assert found == {} and error is not None and error.code == code and error.loc is not None
+
+
+FLAT = """template <int block_size> __global__ void k(float* x, int n) {
+  int i = blockIdx.x * block_size + threadIdx.x; if (i < n) x[i] = 1; }
+template <int block_size> void run(float* x, int n) { k<block_size><<<n / block_size + 1, block_size>>>(x, n); }
+"""
+TILED = """template <int TILE_X, int TILE_Y> __global__ void k(float* x, int w, int h) {
+  int i = blockIdx.x * TILE_X + threadIdx.x, j = blockIdx.y * TILE_Y + threadIdx.y;
+  if (i < w && j < h) x[j * w + i] = 1; }
+template <int block_size> void run(float* x, int w, int h) {
+  constexpr int wide = 32, high = block_size / wide;
+  k<wide, high><<<dim3((w + wide - 1) / wide, (h + high - 1) / high), dim3(wide, high)>>>(x, w, h); }
+"""
+EDGE = """template <int BLOCK_SIZE> __global__ void k(float* x, int w) {
+  x[(blockIdx.y * BLOCK_SIZE + threadIdx.y) * w + blockIdx.x * BLOCK_SIZE + threadIdx.x] = 1; }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [(FLAT, {"block_size": "256"}), (TILED, {"TILE_X": "32", "TILE_Y": "8"}), (EDGE, {"BLOCK_SIZE": "16"})],
+    ids=["flat", "tiled", "edge"],
+)
+def test_the_threads_of_a_block_are_as_many_as_usual(text: str, first: dict[str, str]) -> None:
+    assert searched(text)[0] == first

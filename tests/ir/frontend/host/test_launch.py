@@ -7,6 +7,8 @@ import pytest
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend import list_kernels, load
 from ktc.ir.text import print_expr
+from ktc.ir.verifier import check
+from ktc.ir.walk import used
 
 KERNEL = "__global__ void k(float* p, int n, int m) { p[threadIdx.x] = n + m; }\n"
 
@@ -763,3 +765,59 @@ def test_quotients_that_libraries_round_up_are_followed(function: str) -> None:
     )
     assert not [p for p in k.params if p.host]
     assert [evaluate(k.launch.grid[0], {"n": n}) for n in (1, 64, 65)] == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("Graph there = here; cudaMalloc(&there.ends, 4 * here.nodes);", True),
+        ("Graph there = here; there.nodes = 7;", False),
+        ("Graph there = here; shrink(&there);", False),
+    ],
+    ids=["a member's address", "assigned", "an address"],
+)
+def test_a_copy_has_the_members_of_what_it_was_copied_from(body: str, told: bool) -> None:
+    kernel = load(
+        f"""
+    struct Graph {{ int nodes; int* ends; }};
+    void shrink(Graph* g);
+    __global__ void walk(const Graph g, float* x, int upper) {{
+      int i = blockIdx.x * 64 + threadIdx.x;
+      if (i < g.nodes) x[i * upper + g.ends[i]] = 1;
+    }}
+    void go(const Graph here, float* x) {{
+      {body}
+      const int upper = (here.nodes + 63) / 64 * 64;
+      walk<<<(here.nodes + 63) / 64, 64>>>(there, x, upper);
+    }}""",
+        name="k.cu",
+    )
+    assert kernel.launch is not None
+    names = {s.name for s in used(kernel.launch.grid[0])}
+    assert (names == {"g_nodes"}) == told
+
+
+def test_a_number_that_was_rounded_in_floating_point_is_of_the_type_of_what_it_is_in() -> None:
+    kernel = load(
+        """
+    __global__ void k(float* x, int off) { x[blockIdx.x * 32 + threadIdx.x + off] = 1; }
+    void go(float* x) {
+      const int tiles = 510, step = 32;
+      size_t all = (size_t)ceil((float)tiles / (float)step) * step;
+      size_t before = 0 * (size_t)ceil((float)tiles / (float)step) / 100 * step;
+      k<<<(all - before) / step, step>>>(x, before);
+    }""",
+        name="k.cu",
+    )
+    check(kernel)
+    assert kernel.launch is not None and evaluate(kernel.launch.grid[0], {"off": 0}) == 16
+
+
+def test_what_comes_to_nothing_is_given() -> None:
+    kernel = load(
+        """
+    __global__ void k(float* x, int off, int n) { if (threadIdx.x < n) x[threadIdx.x + off] = 1; }
+    void go(float* x) { const int part = 0, n = 4 * 16; int off = part * 128 / 100; k<<<1, 64>>>(x, off, n); }""",
+        name="k.cu",
+    )
+    assert kernel.launch is not None and dict(kernel.launch.given) == {"off": 0}

@@ -116,3 +116,28 @@ def test_a_method_that_is_passed_a_kernel_and_its_grid_launches_it() -> None:
     assert k.launch is not None
     assert [print_expr(e) for e in (k.launch.grid[0], k.launch.block[0])] == ["(n + 127) / 128", "128"]
     assert k.launch.given == (("a", 2.0),)
+
+
+def test_a_pointer_to_a_kernel_that_is_handed_on_with_its_geometry_is_a_launch() -> None:
+    kernel = load(
+        """
+    template <typename... Taken, typename... Given>
+    void start(void (*kernel)(Taken...), const dim3& grid, const dim3& block, unsigned sharedBytes, cudaStream_t stream,
+               Given const&... given) {
+      void* all[sizeof...(Given)]{(void*)&given...};
+      hand_over((const void*)kernel, grid, block, all, sharedBytes, stream);
+    }
+    template <int B> __global__ void twice(double* x, long n) {
+      long i = blockIdx.x * B + threadIdx.x;
+      if (i < n) x[i] *= 2;
+    }
+    template <int B> void go(double* x, long count, cudaStream_t stream) {
+      const size_t blocks = (count + B - 1) / B;
+      start((twice<B>), blocks, B, 0, stream, x, count);
+    }
+    template void go<128>(double*, long, cudaStream_t);""",
+        name="k.cu",
+    )
+    assert kernel.launch is not None
+    assert [print_expr(e) for e in kernel.launch.block][:1] == ["128"]
+    assert "n" in print_expr(kernel.launch.grid[0])

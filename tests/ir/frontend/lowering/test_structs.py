@@ -251,3 +251,27 @@ def test_more_values_than_members_are_refused(body: str) -> None:
     with pytest.raises(KtcError) as e:
         load(ELIDED + "__global__ void k(int* o) {" + body + " o[0] = 1; }")
     assert e.value.code == "E-SEMA-INIT" and e.value.loc is not None
+
+
+def test_unions_are_passed_by_the_member_that_has_all_of_them(execute) -> None:
+    """The members of unnamed structs and unions are parameters by their own names."""
+    text = """
+    typedef struct Walls { union { struct { int low, high; }; int el[2]; }; } Walls;
+    union Pair { char bytes[8]; struct { float a, b; } v; float el[2]; };
+    __global__ void mark(int* x, Walls w, Pair p) {
+      int i = threadIdx.x;
+      p.v.a += 1;
+      x[i] = (i == w.low ? w.el[1] : w.high) + w.el[i & 1] + (int)(p.el[1] + p.el[0]);
+    }
+    void go(int* x, Walls w, Pair p) { mark<<<1, 4>>>(x, w, p); }"""
+    kernel = load(text, name="k.cu")
+    assert [p.sym.name for p in kernel.params] == ["x", "w_low", "w_high", "p_v_a", "p_v_b"]
+    got = execute(text, {"x": np.zeros(4, np.int32), "w_low": 2, "w_high": 5, "p_v_a": 3.0, "p_v_b": 20.0})["x"]
+    assert got.tolist() == [5 + 2 + 24, 5 + 5 + 24, 5 + 2 + 24, 5 + 5 + 24]
+
+
+def test_a_union_without_such_a_member_is_not_passed() -> None:
+    text = "union Bits { char bytes[8]; float one; }; __global__ void k(int* x, Bits b) { x[0] = b.bytes[0]; }"
+    with pytest.raises(KtcError) as raised:
+        load(text, name="k.cu")
+    assert raised.value.code == "E-UNSUPPORTED-PARAM"
