@@ -30,9 +30,9 @@ NEAR = 0.97
 
 SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2}
 
-LEAST_S = {"checked": 1.0, "raised": 3.0, "begun": 4.0}
-"""Seconds that these parts have however short the limit is: most kernels are raised in less, and without that nothing
-much can be won."""
+LEAST_S = {"checked": 2.0, "raised": 6.0, "begun": 2.0, "planned": 1.0}
+"""Seconds that these parts have, from when they begin, however short the limit is and whatever came before them: most
+kernels are raised in less, and without that nothing much can be won."""
 
 NOT_CHECKED = "the original kernel was not looked at for defects: the time limit leaves no more time for it"
 
@@ -72,8 +72,8 @@ class TimeShares:
     limit: float = math.inf
 
     def until(self, part: str) -> float:
-        """When ``part`` of the run ends; infinite without a limit."""
-        return self.started + max(SHARES[part] * self.limit, LEAST_S.get(part, 0.0))
+        """When ``part`` of the run, which begins now, ends; infinite without a limit."""
+        return max(self.started + SHARES[part] * self.limit, time.monotonic() + LEAST_S.get(part, 0.0))
 
     @classmethod
     def from_now(cls, limit: float, spent: float = 0.0) -> TimeShares:

@@ -211,7 +211,7 @@ def _run(
     unnamed = program.preset is not None  # a recipe's files are in a folder of ktc's own
     name = program.kernel.name if unnamed else results_name(program)
     folder = Path(out) if out else Path("ktc-out") / name
-    program = with_workload_in_time(program, folder, begun.at + time_limit)
+    program = with_workload_in_time(program, folder, begun.drafted_by(time_limit))
     workload = need_workload(program, "optimizing")
     spent = begun.spent(time_limit)
 

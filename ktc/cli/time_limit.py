@@ -19,17 +19,23 @@ if TYPE_CHECKING:
     from ktc.api import Program
     from ktc.search.workers.head_start import HeadStart
 
-MOST_SPENT = 0.5
+MOST_SPENT = 0.25
 """The share of a time limit that reading a source and drafting its workload may use up: a search needs the rest."""
+
+DRAFTING = 2.0
+"""How many times the limit drafting may take, and :data:`LEAST_DRAFTING_S` in any case: an answer that comes late is
+better than none."""
+
+LEAST_DRAFTING_S = 30.0
 
 TimeLimit = Annotated[
     float,
     Option(
         "--time-limit",
         metavar="SECONDS",
-        help="Begin nothing new after so many seconds, those for reading the source included; raising ends after half "
-        "of them. Verdicts on what is faster than the best may take a fifth as long again, as long again while none is "
-        "accepted.",
+        help="Begin nothing new after so many seconds, of which reading and drafting count as a quarter at most; "
+        "raising ends after half of them. Verdicts on what is faster than the best may take a fifth as long again, as "
+        "long again while none is accepted.",
         unset="no limit",
     ),
 ]
@@ -42,6 +48,10 @@ class Begun:
 
     at: float
     ahead: HeadStart | None = None
+
+    def drafted_by(self, limit: float) -> float:
+        """When a draft ends, of :func:`time.monotonic`."""
+        return self.at + max(DRAFTING * limit, LEAST_DRAFTING_S)
 
     def spent(self, limit: float) -> float:
         """Seconds of ``limit`` that are over, of those that a search does not need."""

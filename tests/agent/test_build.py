@@ -6,7 +6,7 @@ import pytest
 
 from ktc.agent.build import OUT_OF_TIME, Builder, Candidate
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Outcome, Proposal
-from ktc.agent.stopping import TimeShares
+from ktc.agent.stopping import LEAST_S, TimeShares
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.text import parse_kernel
 from tests.agent.agent_kernels import ROWS, SERIAL
@@ -70,7 +70,14 @@ void run(float* y, const float* x, int n) { twice<<<(n + 127) / 128, 128>>>(y, x
 """
 
 
-def test_a_source_that_takes_too_long_to_raise_is_built_as_it_stands_for_good():
+def test_raising_has_some_seconds_however_late_it_begins():
+    kernel = load(TWICE.replace("2.0f", "3.0f"), name="thrice.cu")  # that nobody has raised yet
+    late = Builder(kernel, sizes=[{"n": 4096}], shares=TimeShares(time.monotonic() - 8.0, limit=10.0))
+    assert not isinstance(late.build(Proposal("raise", "")), Outcome)
+
+
+def test_a_source_that_takes_too_long_to_raise_is_built_as_it_stands_for_good(monkeypatch):
+    monkeypatch.setitem(LEAST_S, "raised", 0.0)
     kernel = load(TWICE, name="twice.cu")
     late = Builder(kernel, sizes=[{"n": 4096}], shares=TimeShares(started=time.monotonic() - 8.0, limit=10.0))
     for _ in range(2):

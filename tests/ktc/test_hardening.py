@@ -169,7 +169,7 @@ def test_a_kernel_that_hangs_only_on_the_device(
 
     late = ENDLESS.replace("j >= 0", "j >= 0 && n > 100000")
     kernel(late, WORKLOAD + '[[scenario]]\nname = "large"\nsizes = { n = 200000 }\n')
-    monkeypatch.setattr(Deadlines.__init__, "__defaults__", (90.0, 60.0, 3.0, 3.0, 60.0, 3.0))
+    monkeypatch.setattr(Deadlines.__init__, "__defaults__", (90.0, 60.0, 60.0, 3.0, 3.0, 60.0, 3.0))
     verdict = ktc.load(str(tmp_path / "k")).verify(device="numba", scenarios=("large",))
     assert verdict.status == "REJECTED" and verdict.rungs[-1].name == "device"
     assert "hang" in verdict.rungs[-1].detail
