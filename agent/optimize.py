@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ktc.agent.embedded.rounds import TOO_SLOW, begin_ahead, facts_at, observe, search
+from ktc.agent.embedded.rounds import TOO_SLOW, begin_ahead, facts_at, hand_on, observe, search
 from ktc.driver.printing import prints_loops
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
@@ -258,6 +258,8 @@ def _every_scenario(
                 raise
             run.notes.append(f"{s.name} is left out: {error.message}")
     tuned = [s for s in tuned if s.name in run.finalists]
+    for s in tuned:
+        hand_on(run, s)
     results = [shoot_out(run, s) for s in tuned]
     for s in tuned:
         remember(run, s, facts_at(run, s))

@@ -81,6 +81,10 @@ _FAULTS = {
 """By the status of its outcome: what is the matter with an original, and what may help."""
 
 
+HANDED_ON = 3
+"""Scripts that a scenario without any of its own takes over from others."""
+
+
 def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf) -> None:
     """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``.
 
@@ -164,6 +168,20 @@ def _measured(run: Run, scenario: Scenario, c: Candidate, total: int, seeds: Seq
     if tuned.spent > run.totals.get((scenario.name, c.key), 0):
         run.account(c, scenario, tuned)
     return tuned.spent
+
+
+def hand_on(run: Run, scenario: Scenario) -> None:
+    """Where the time was over before any script ran at ``scenario``: what was the fastest at others, with its knobs."""
+    if len(run.finalists.get(scenario.name, ())) != 1:
+        return
+    found: dict[str, tuple[float, Finalist]] = {}
+    for original, *rest in run.finalists.values():
+        for f in rest:
+            gain, key = original.seconds / f.seconds, f.candidate.key
+            if not run.is_withdrawn(f.candidate) and (key not in found or gain > found[key][0]):
+                found[key] = gain, f
+    for _, f in sorted(found.values(), key=lambda x: (not run.is_verified(x[1]), -x[0]))[:HANDED_ON]:
+        _measured(run, scenario, f.candidate, 2, [f.knobs])
 
 
 def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) -> int:

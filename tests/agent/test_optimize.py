@@ -219,6 +219,19 @@ def test_once_the_time_limit_is_over_scenarios_with_less_to_gain_are_left_out(wo
     assert any(n.startswith("unseen is not compared: the time limit was over twice") for n in report.notes)
 
 
+def test_where_no_script_had_its_turn_what_won_elsewhere_is_compared(work, tmp_path):
+    class Few(Fixed):
+        """Has ideas for few rows alone."""
+
+        def propose(self, observation, k):
+            return super().propose(observation, k) if observation.facts[0].sizes["n"] < 1000 else []
+
+    report, lab, _ = run(work, tmp_path, Few(SPLIT), time_limit=100.0)
+    few, many = (next(r for r in report.scenarios if r.name == name) for name in ("few", "many"))
+    assert few.script == many.script == SPLIT and many.verdict == "TESTED"
+    assert {key for key, at, _ in lab.measured if at == "many"} == {key for key, at, _ in lab.measured if at == "few"}
+
+
 @pytest.mark.parametrize("found", [False, True])
 def test_sizes_nobody_tuned_for_wait_for_a_gain_once_the_time_is_over(work, tmp_path, monkeypatch, found):
     """``over`` after the first scenario's search."""
