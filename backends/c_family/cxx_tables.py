@@ -7,7 +7,7 @@ from ktc.ir.types import BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U
 VEC_HELPER = """\
 // N consecutive elements, moved by accesses of up to 16 bytes.
 template <typename T, int N>
-struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) vec {
+struct alignas(sizeof(T) * (N & -N) > 16 ? 16 : sizeof(T) * (N & -N)) vec {
   T lane[N];
   __device__ T& operator[](int i) { return lane[i]; }
   __device__ const T& operator[](int i) const { return lane[i]; }

@@ -156,9 +156,16 @@ class ProbeSizes:
         level``, the former."""
         for name in self.differences:
             ways = [{**sizes, n: sizes[n] + max(sizes.values())} for n in names_in(str(self.ties[name])) if n in sizes]
-            if self.value(name, sizes) < least:
-                sizes = next((way for way in ways if self.value(name, way) >= least), sizes)
+            if self._is_less(name, sizes, least) is True:
+                sizes = next((way for way in ways if self._is_less(name, way, least) is False), sizes)
         return sizes
+
+    def _is_less(self, name: str, sizes: Mapping[str, int], least: int) -> bool | None:
+        """Whether the value of ``name`` is below ``least``; None where it has none, as a quotient by 0."""
+        try:
+            return self.value(name, sizes) < least
+        except KtcError:
+            return None
 
     def grids_differ(self, probes: Sequence[Mapping[str, int]]) -> bool:
         """Whether launches of these sizes do not all have the same grid, where that depends on sizes at all, nor the

@@ -372,6 +372,15 @@ def test_printed_integer_expressions_have_the_value_of_the_ir(tmp_path, seed):
 
 
 @needs_nvcc
+@pytest.mark.parametrize("lanes", [2, 3, 4, 6])
+def test_records_of_any_number_of_elements_are_aligned_as_powers_of_two(lanes):
+    each = f"    for j in 0..{lanes}\n      o[i * {lanes} + j] = v[j]\n"
+    source = f"kernel k(a: f32x{lanes} const*, o: f32*)\n  launch grid(4) block(64)\n  let i: i32 = i32(threadIdx.x)\n"
+    kernel = parse_kernel(f"{source}  if i < 32\n    let v: f32x{lanes} = a[i]\n{each}")
+    assert check_compile(emit(kernel, "cuda")).resources["registers"] > 0
+
+
+@needs_nvcc
 def test_vec_accesses_become_128_bit_loads():
     ptx = check_compile(emit(silu_vec(), "cuda"), output="ptx").artifact.decode()
     assert re.search(r"ld\.global(\.nc)?\.v4\.u32", ptx)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import pytest
 
 import ktc
+from ktc.ir.workload.size_expressions import evaluate
 from ktc.scaffold import Draft, draft
+from ktc.scaffold.probing.probe_sizes import ProbeSizes
 
 NORM = """
 __global__ void norm(const float* x, const float* w, float* y, int C, int HW, int G) {
@@ -195,6 +198,23 @@ def test_rows_are_no_longer_than_a_pitch_that_is_a_number(source: str, most: dic
     assert {n: d.most[n] for n in most} == most
     assert all(sizes[n] <= top for _, sizes, _ in d.scenarios for n, top in most.items())
     assert all(v > max(most.values()) for n, v in d.most.items() if n not in most)
+
+
+class Tied(ProbeSizes):
+    """What is left of one size once a quotient is taken off."""
+
+    differences, ties = ["left"], {"left": "taken - whole / part"}
+
+    def __init__(self) -> None:
+        """Nothing is asked of a kernel."""
+
+    def value(self, name: str, sizes: Mapping[str, int]) -> int:
+        return evaluate(self.ties[name], sizes)
+
+
+def test_what_has_no_value_is_neither_less_nor_a_way_out() -> None:
+    assert Tied().less_taken({"taken": 1, "whole": 8, "part": 0}) == {"taken": 1, "whole": 8, "part": 0}
+    assert Tied().less_taken({"taken": 1, "whole": 8, "part": 2}) == {"taken": 9, "whole": 8, "part": 2}
 
 
 def test_windows_that_are_read_overlap() -> None:
