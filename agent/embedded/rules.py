@@ -23,6 +23,7 @@ from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
 from .computed_factors import computed_factors
+from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -215,6 +216,7 @@ class Rules:
         tilings = chain(
             () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
+            convolutions(kernel, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),
             register_windows(kernel, able),

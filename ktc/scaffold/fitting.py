@@ -7,10 +7,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Param
+from ktc.ir.fold import i32, simplify
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Var
-from ktc.ir.walk import walk_expr
+from ktc.ir.walk import substitute_expr, walk_expr
 from ktc.ir.workload.size_expressions import evaluate
 
 from .bounding import bounding, places
@@ -33,7 +35,7 @@ from .probing.fills import Fill, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
-from .windows import names_in, windows
+from .windows import names_in, spelled, windows
 
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
@@ -43,6 +45,9 @@ LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 
 SOME = re.compile(r"-\s?\d+\)?$")
 """A number that is taken off in the end."""
+
+NUMBER_OFF = re.compile(r"\(\w+ [-+] \d+\)")
+"""A size and a number that is added or taken off."""
 
 MOST_LEFT_OUT = 16
 
@@ -236,7 +241,8 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     hosts = {p.sym.name for p in d.kernel.params if p.host}
     own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)
     computed = (f"({d.tied(n)})" for n, text in own if "+" in text or "-" in text)
-    terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
+    named = _named_differences(d.kernel, probe)
+    terms = [t for t in dict.fromkeys((*left, *computed, *named)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
@@ -252,6 +258,17 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, blocks)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
+
+
+def _named_differences(kernel: Kernel, probe: Prober) -> Iterator[str]:
+    """What a kernel has names for that differs from a size by a number: ``H - R + 1`` where ``R`` is always 3."""
+    params = {p.sym for p in kernel.params}
+    numbers = {p: i32(m) for p in params if isinstance(m := probe.meaning(p.name), int)}
+    names = integer_constants(kernel.body)
+    for e in names.values():
+        text = spelled(simplify(substitute_expr(expand(e, names), numbers)), params)
+        if text and len(names_in(text)) == 1 and NUMBER_OFF.fullmatch(text):
+            yield text
 
 
 def _largest(

@@ -17,6 +17,8 @@ them under a condition on the tile, that condition joins the others, and the com
 There ``min`` and ``max`` of integers, choices and the ends of loops are decided as well, and numbers made of distances
 that have become loop counters (``f32(k - x)``) are made of these.
 
+The other copy is as it was, but for branches that are taken inside alone.
+
 The condition is one of the block: its threads take one side together. Where a thread runs the iterations of a tile
 alone, it is the thread's. Index arithmetic is taken not to wrap. What is
 not decided stays as it is, in both copies.
@@ -25,6 +27,7 @@ not decided stays as it is, in both copies.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -66,7 +69,7 @@ from ktc.passes.core.named_loops import replace_loops
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes
+from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes, strongest, without_inside
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,11 @@ def _split(kernel: Kernel, loop: Par) -> Par:
     if not inside.decided:
         why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"
         raise Refusal("E-EDGES-NONE", why, places(loop))
-    cond: Expr | None = None
-    for e in inside.conditions.values():
-        cond = both(cond, e)
-    if cond is None:
+    conditions = strongest(inside.conditions.values())
+    if not conditions:
         raise Refusal("E-EDGES-NONE", f"no tile of '{loop.var.name}' is at an edge", places(loop))
-    return dataclasses.replace(loop, body=(If(cond, body, refresh(loop.body), loc=loop.loc),))
+    at_edges = without_inside(refresh(loop.body), conditions)
+    return dataclasses.replace(loop, body=(If(functools.reduce(both, conditions), body, at_edges, loc=loop.loc),))
 
 
 USUAL = 1 << 20
@@ -181,6 +183,7 @@ class _Interior:
         others = [e for e in ends if e is not static[0]]
         if not all(self._holds(minus(polynomial(e), polynomial(static[0]))) for e in others):
             return None
+        self.decided = True
         return static[0]
 
     # ----------------------------------------------------------------------------------------------- expressions

@@ -8,18 +8,19 @@ it is least at their ends; what is left depends on the tile and the parameters. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktc.ir.analysis.order import pinned, places
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, Load, Par, Stmt, Sym, Var
-from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import used, walk, walk_expr
+from ktc.ir.nodes import Binary, Body, Expr, If, Load, Par, Stmt, Sym, Var
+from ktc.ir.types import I32, I64, Scalar, is_signed_integer
+from ktc.ir.walk import map_body, used, walk, walk_expr
 from ktc.passes.core.refusals import Refusal
 
+from .conjuncts import conjuncts_of
 from .tiles import is_blocked, paths, shared_inside
 
 SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
@@ -32,12 +33,50 @@ SIDES: Mapping[str, tuple[tuple[bool, int, int], ...]] = {
 }
 """By comparison ``a op b``: (what it is, s, c) where ``s * (b - a) + c >= 0``."""
 
+ORDERS = ("<", "<=", ">", ">=")
+"""Those that say no less than their polynomial does."""
+
 
 def outcomes(op: str, a: Polynomial, b: Polynomial) -> Iterator[tuple[bool, Polynomial]]:
     """What ``a op b`` is, and a polynomial that is at least 0 only where it is that; nothing for other operators."""
     gap = minus(b, a)
     for holds, sign, more in SIDES.get(op, ()):
         yield holds, plus(scaled(gap, sign), polynomial(i32(more)))
+
+
+def implies(p: Polynomial, q: Polynomial) -> bool:
+    """Whether ``q`` is at least 0 wherever ``p`` is, as they differ by a number alone."""
+    more = minus(q, p)
+    return not set(more) - {()} and more.get((), 0) >= 0
+
+
+def strongest(conditions: Iterable[Expr]) -> list[Expr]:
+    """Those of ``conditions``, each of them ``p >= 0``, that no other one implies."""
+    kept: dict[Expr, Polynomial] = {}
+    for e in conditions:
+        p = polynomial(e.a)  # type: ignore[attr-defined]
+        if not any(implies(q, p) for q in kept.values()):
+            kept = {**{f: q for f, q in kept.items() if not implies(p, q)}, e: p}
+    return list(kept)
+
+
+def without_inside(body: Body, conditions: Iterable[Expr]) -> Body:
+    """``body`` where not all of ``conditions``, each of them ``p >= 0``, hold: a branch for places where they do is
+    not taken."""
+    asked = [polynomial(e.a) for e in conditions]  # type: ignore[attr-defined]
+
+    def rewritten(s: Stmt) -> Body:
+        if isinstance(s, If) and all(any(implies(p, q) for p in _least_where(s.cond)) for q in asked):
+            return s.orelse
+        return (s,)
+
+    return map_body(body, rewritten)
+
+
+def _least_where(cond: Expr) -> list[Polynomial]:
+    """What is at least 0 where ``cond`` holds."""
+    orders = (c for c in conjuncts_of(cond) if isinstance(c, Binary) and c.op in ORDERS and is_signed_integer(c.a.type))
+    return [p for c in orders for holds, p in outcomes(c.op, polynomial(c.a), polynomial(c.b)) if holds]
 
 
 @dataclass
@@ -78,8 +117,8 @@ class Tile:
 
 def chosen_by(kernel: Kernel, loop: Par, code: str, threads: bool = False) -> set[Sym]:
     """The variables of ``loop`` and the loops around it, of which an iteration is a tile; refused with ``code`` unless
-    it is the innermost of loops over blocks alone or, with ``threads``, one of whose iterations, loops themselves, each
-    is run by one thread alone."""
+    it is the innermost of loops over blocks alone or, with ``threads``, one whose iterations, loops themselves, are run
+    by threads that never meet."""
     around = next(p for p in paths(kernel.body) if p[-1] is loop)
     if threads and _is_of_threads(loop, around):
         return {s.var for s in around if isinstance(s, Par)}
@@ -90,11 +129,15 @@ def chosen_by(kernel: Kernel, loop: Par, code: str, threads: bool = False) -> se
 
 
 def _is_of_threads(loop: Par, around: Sequence[Stmt]) -> bool:
-    """Whether threads share out the iterations of ``loop``, which are loops that one thread runs, and meet in none."""
+    """Whether threads share out the iterations of ``loop``, which are loops that one thread runs, or nothing but one
+    loop that others share out further, and meet in none."""
     spread = all(isinstance(s, Par) and not any(lv.kind == "vec" for lv in s.dist) for s in around)
     if not spread or not any(lv.kind == "thread" for lv in loop.dist) or pinned(loop.body) is not None:
         return False
-    return any(isinstance(s, Par) for s in walk(loop.body)) and shared_inside(loop) is None
+    innermost = loop
+    while len(innermost.body) == 1 and isinstance(inner := innermost.body[0], Par) and shared_inside(innermost):
+        innermost = inner
+    return any(isinstance(s, Par) for s in walk(innermost.body)) and shared_inside(innermost) is None
 
 
-__all__ = ["Tile", "chosen_by", "outcomes"]
+__all__ = ["Tile", "chosen_by", "outcomes", "strongest", "without_inside"]

@@ -29,7 +29,7 @@ from ktc.ir.types import Scalar
 from . import integers
 from .bit_names import BitNames
 from .bit_patterns import Given
-from .poison import by_place, poison
+from .poison import kinds, poisons
 from .realmath import MIXED
 from .rounding import round_to
 
@@ -63,6 +63,7 @@ class Domain(ABC):
 
     def __init__(self) -> None:
         self.given = Given()
+        self._poisons: dict[tuple[Scalar, int, bool], np.ndarray] = {}
 
     # ------------------------------------------------------------------------------ to be given by each domain
 
@@ -203,8 +204,12 @@ class Domain(ABC):
         """``n`` values standing for memory nobody wrote (see :mod:`.poison`), from the place ``first`` on."""
         if t.kind == "bool":
             return np.full(n, run % 2 == 1)
-        values = poison(t, run, beside) + by_place(t, run, first + np.arange(n))
-        return self.encode(values.astype(np.float64), t) if t.is_float else values.astype(self.dtype(t))
+        values = self._poisons.get((t, run, beside))
+        if values is None:
+            of = poisons(t, run, beside)
+            values = self.encode(of.astype(np.float64), t) if t.is_float else of.astype(self.dtype(t))
+            self._poisons[t, run, beside] = values
+        return np.repeat(values, n) if len(values) == 1 else values[kinds(first + np.arange(n))]
 
 
 def order_of_bits(values, signed: bool):

@@ -38,13 +38,17 @@ def poison(t: Scalar, run: int, beside: bool) -> int:
     return value + (wild if value > 0 else -wild)
 
 
-def by_place(t: Scalar, run: int, places: np.ndarray) -> np.ndarray:
-    """What is added to that number, in each of these places; nothing in the first run, whose results are compared with
-    those of kernels that keep things elsewhere."""
-    if run == 0:
-        return np.zeros(len(places), np.int64)
-    apart = (places.astype(np.uint32) * SPREAD >> np.uint32(28)).astype(np.int64)
-    return 2 * apart if poison(t, run, False) > 0 else -2 * apart
+def poisons(t: Scalar, run: int, beside: bool) -> np.ndarray:
+    """What numbers of type ``t`` are in that run, as far as they fit, by :func:`kinds`. In the first run all are one:
+    its results are compared with those of kernels that keep things elsewhere."""
+    value = poison(t, run, beside)
+    apart = 2 if poison(t, run, False) > 0 else -2
+    return value + (np.zeros(1, np.int64) if run == 0 else apart * np.arange(16))
 
 
-__all__ = ["RUNS", "by_place", "poison"]
+def kinds(places: np.ndarray) -> np.ndarray:
+    """Which of sixteen kinds each of these places is."""
+    return places.astype(np.uint32) * SPREAD >> np.uint32(28)
+
+
+__all__ = ["RUNS", "kinds", "poison", "poisons"]

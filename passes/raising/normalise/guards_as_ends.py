@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.fold import cast, is_const, simplify
@@ -42,8 +43,10 @@ def _ended(nest: Par, sizes: Collection[Sym], facts: Facts) -> Par:
         return nest
     left: list[Expr] = []
     ends: dict[Sym, Expr] = {}
+    names = definitions((nest,))
     for c in conjuncts_of(guard.cond):
-        found = ((p.var, end) for p in band if (end := _end(c, p, ends.get(p.var, p.hi), sizes, facts)) is not None)
+        e = expand(c, names)
+        found = ((p.var, end) for p in band if (end := _end(e, p, ends.get(p.var, p.hi), sizes, facts)) is not None)
         v, end = next(found, (None, None))
         if v is None or end is None:
             left.append(c)

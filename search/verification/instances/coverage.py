@@ -16,8 +16,8 @@ from functools import cached_property
 
 from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Stmt
-from ktc.ir.walk import used
+from ktc.ir.nodes import Body, For, Stmt
+from ktc.ir.walk import used, walk
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST, LATE, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.ranges import Interval, single_rounds
@@ -76,6 +76,13 @@ class Coverage:
         self.once = _still(self.once, tuple(s for s in result.once if id(s) not in self._singles))
         for k, seen in result.outcomes.items():
             self.outcomes[k] = self.outcomes.get(k, 0) | seen
+
+    def leave_out(self, body: Body) -> None:
+        """Nothing reaches ``body``: nothing of it is missing."""
+        gone = {id(s) for s in walk(body)}
+        for missing in (self.unreached, self.once):
+            for k in gone & (missing or {}).keys():
+                del missing[k]  # type: ignore[index]
 
     @cached_property
     def _singles(self) -> set[int]:

@@ -14,6 +14,7 @@ from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Const, If, Stmt
 from ktc.ir.null_pointers import decided, known_nulls
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_stmt
 from ktc.ir.walk import walk
 from ktc.search.verification.integers import smt
@@ -21,6 +22,9 @@ from ktc.search.verification.integers.ranges import dead
 from ktc.search.verification.integers.statement_context import BRANCHES
 
 from .coverage import Coverage, promised
+
+KEPT = 256
+"""Answers kept: what is dead is asked before sizes are looked for, and once more where none was found."""
 
 
 def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
@@ -35,11 +39,22 @@ def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
     for parent, branch, first in _bodies(kernel.body):
         if id(first) not in missed or _inside(first, gone, kernel) or _text(parent, branch) in known:
             continue
-        if _never(kernel.body, first, smt.Context(kernel)):
+        if _is_never_reached(kernel, first):
             gone.add(id(first))
             continue
         found.append(first)
     return found
+
+
+def leave_out_dead(coverage: Coverage) -> None:
+    """No sizes are looked for that enter what no promised argument can reach."""
+    missed, kernel = coverage.unreached or {}, coverage.candidate
+    if not missed:
+        return
+    gone = {id(s) for s in dead(kernel, promised(coverage.workload))} | set(_excluded(kernel))
+    for parent, branch, first in _bodies(kernel.body):
+        if id(first) in missed and (id(first) in gone or _is_never_reached(kernel, first)):
+            coverage.leave_out(getattr(parent, branch))
 
 
 def _excluded(kernel: Kernel) -> Iterator[int]:
@@ -83,6 +98,11 @@ def _inside(first: Stmt, gone: set[int], kernel: Kernel) -> bool:
     return False
 
 
+@by_identity(KEPT, subjects=2)
+def _is_never_reached(kernel: Kernel, first: Stmt) -> bool:
+    return _never(kernel.body, first, smt.Context(kernel))
+
+
 def _never(body: Body, target: Stmt, context: smt.Context) -> bool:
     """Whether nothing satisfies the facts on the way to ``target``, the first statement of a body."""
     for s in body:
@@ -97,4 +117,4 @@ def _never(body: Body, target: Stmt, context: smt.Context) -> bool:
     return False
 
 
-__all__ = ["promised", "unexplained"]
+__all__ = ["leave_out_dead", "promised", "unexplained"]

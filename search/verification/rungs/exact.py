@@ -27,6 +27,7 @@ from ktc.search.verification.instances.instances import (
 )
 from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
 from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
+from ktc.search.verification.instances.reach import leave_out_dead
 from ktc.search.verification.job import Job, Outcome, Planned
 from ktc.search.verification.verdict import Failure
 
@@ -144,6 +145,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         failure, rest = _first(job, instance, progress)
         done[id(instance)] = instance, rest
         yield failure
+    leave_out_dead(job.coverage)
     job.unsure = _unsure(job)
     extra = list(_extra_usual(job))
     beside = [p for i, most in extra for p in (*_sanitized_runs(job, [i], most), *_other_runs(job, [i], most))]

@@ -140,3 +140,29 @@ def test_a_stride_that_is_added_as_well_is_as_long_as_what_lies_in_between() -> 
     assert d.tied("w") == 8 and d.constants == ["w"], "a number, for its author to look at"
     assert {b: e and e.value({"n": 80}) for b, e in d.shapes.items()} == {"in": 81, "weight": 9 * 81, "part": 80}
     assert all(sizes["n"] % 8 == 0 for _, sizes, _ in d.scenarios) and not d.doubts
+
+
+NAMED_EXTENTS = """
+__global__ void conv(const float* in, const float* w, float* out, int N, int C, int H, int W, int K, int R, int S) {
+  int ow = blockIdx.x * blockDim.x + threadIdx.x, oh = blockIdx.y * blockDim.y + threadIdx.y, nk = blockIdx.z;
+  int n = nk / K, k = nk % K, OH = H - R + 1, OW = W - S + 1;
+  if (ow >= OW || oh >= OH) return;
+  float acc = 0.0f;
+  for (int c = 0; c < C; ++c)
+    for (int r = 0; r < R; ++r)
+      for (int s = 0; s < S; ++s)
+        acc += in[((n * C + c) * H + oh + r) * W + ow + s] * w[((k * C + c) * R + r) * S + s];
+  out[((n * K + k) * OH + oh) * OW + ow] = acc;
+}
+void go(const float* in, const float* w, float* out, int N, int C, int H, int W, int K) {
+  dim3 block(16, 16), grid((W - 2 + 15) / 16, (H - 2 + 15) / 16, N * K);
+  conv<<<grid, block>>>(in, w, out, N, C, H, W, K, 3, 3);
+}
+"""
+
+
+def test_extents_that_a_kernel_has_names_for() -> None:
+    """What is left of rows and columns where the window's size is always the same; no size is tied to another one."""
+    d = draft(ktc.loads(NAMED_EXTENTS).kernel)
+    assert sorted(d.shapes["out"].factors) == ["(H - 2)", "(W - 2)", "K", "N"]
+    assert sorted(d.shapes["w"].factors) == ["C", "K"] and not d.ties

@@ -37,7 +37,7 @@ def test_before_and_after() -> None:
         inside(MIRRORED)
         == """\
   par q_tile in 0..cdiv(n, 8) @ [block.x]
-    if n - q_tile * 8 - 8 >= 0 && q_tile * 8 - 2 >= 0 && n - 10 - q_tile * 8 >= 0
+    if q_tile * 8 - 2 >= 0 && n - 10 - q_tile * 8 >= 0
       par q in q_tile * 8..q_tile * 8 + 8 @ [thread.x 8, seq]
         var s: f32 = 0.0
         for i = -2; i <= 2; i + 1
@@ -80,6 +80,33 @@ def test_planes_and_rows_in_a_thread() -> None:
     assert "s += x[(p + i) * n + (q + 1)]" in body_of(done), body_of(done)
     sizes = [{"n": n, "m": m} for n, m in ((1, 1), (8, 9), (25, 9))]
     assert differs(before, done, sizes) is None
+
+
+TILE_OF_ROWS = (
+    f"{HEAD}  par p in 0..m @ [seq]\n    par q in 0..n @ [thread.x 8, block.x]\n      y[p * n + q] = x[p * n + q]\n"
+)
+
+
+def test_tiles_that_are_whole_ask_nothing_either() -> None:
+    """No comparison is written, but rows of tiles end where the array does."""
+    before = parse_kernel(TILE_OF_ROWS)
+    script = "tile{loops=p,q sizes=4,1} | map{p=[unroll 4] q=[seq] q_tile=[thread.x 8, block.x]}"
+    done = applied(before, f"{script} | split-edges{{loop=q_tile}}")
+    assert "if m - p_tile * 4 - 4 >= 0\n" in body_of(done)
+    assert "par p in p_tile * 4..p_tile * 4 + 4 @ [unroll 4]" in body_of(done)
+    assert differs(before, done, [{"n": n, "m": m} for n, m in ((1, 1), (8, 9), (25, 4))]) is None
+
+
+def test_what_only_tiles_inside_do_is_not_in_the_other_copy() -> None:
+    """The branch asks for no less than a tile that no edge touches has; where it asks for less, it stays."""
+    for asked, copies in (("q - 1 >= 0 && q + 2 <= n", 1), ("q + 2 <= n", 2)):
+        before = parse_kernel(
+            f"{HEAD}  par q in 0..n @ [thread.x 8, block.x]\n    var a: f32 = 1.0\n    if {asked}\n      a = 3.0\n"
+            "    par k in q..q + 1 @ [seq]\n      y[k] = k > 0 && k < n - 1 ? x[k - 1] + a : 2.0\n"
+        )
+        done = applied(before, "split-edges{loop=q}")
+        assert body_of(done).count("= 3.0\n") == copies, body_of(done)
+        assert differs(before, done, SIZES) is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from ktc.ir.frontend import load
 from ktc.ir.nodes import For, Par
+from ktc.ir.text import print_expr
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
@@ -210,3 +211,25 @@ def test_blocks_along_another_axis_than_the_threads_share_out_a_loop(place: str)
     assert [(lv.kind, lv.axis) for lv in batches.dist] == [("block", "x")]
     assert [(lv.kind, lv.axis) for lv in pixels.dist[:2]] == [("thread", "x"), ("block", "y")]
     assert pixels.dist[-1].kind == "seq" and not any(isinstance(s, For) for s in walk(out.kernel.body))
+
+
+NAMED_END = """
+__global__ void windows(const float* x, float* y, int n, int taps) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  int last = n - taps + 1;
+  if (i < last) {
+    float s = 0.0f;
+    for (int k = 0; k < taps; ++k) s += x[i + k];
+    y[i] = s;
+  }
+}
+void go(const float* x, float* y, int n) { windows<<<(n - 2 + 63) / 64, 64>>>(x, y, n, 3); }
+"""
+
+
+def test_an_end_that_has_a_name_in_the_kernel_bounds_the_loop() -> None:
+    """The launch has threads for windows of three; whether that is enough hangs on how many taps there are."""
+    done = Raise().run(load(NAMED_END, name="k.cu"))
+    assert isinstance(done, Result)
+    (loop,) = (s for s in done.kernel.body if isinstance(s, Par))
+    assert print_expr(loop.hi) == "min(n - taps + 1, 64 * ((n + 61) / 64))"

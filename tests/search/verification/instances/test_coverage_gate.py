@@ -196,6 +196,21 @@ def test_dead_branches_need_no_instance(monkeypatch, proofs: bool) -> None:
     assert verify(kernel(PLAIN), kernel(never), COPY).ok
 
 
+def test_no_sizes_are_looked_for_that_enter_dead_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that nothing reaches has no second round at any size, and large sizes take long."""
+    never = PLAIN.replace(
+        "    y[i] = x[i]\n", "    y[i] = x[i]\n    if d < 1\n      for k in 0..d\n        y[k] = 1.0_f16\n"
+    )
+    runs: dict[bool, list[str]] = {}
+    for leaves_out in (True, False):
+        if not leaves_out:
+            monkeypatch.setattr(exact, "leave_out_dead", lambda _: None)
+        verdict = verify(kernel(PLAIN), kernel(never), COPY)
+        assert verdict.ok
+        runs[leaves_out] = [r.detail for r in verdict.rungs if r.name == "exact"]
+    assert runs[True] != runs[False], "fewer instances, or smaller ones"
+
+
 @pytest.mark.parametrize(
     ("index", "known"), [("b / (4 * n) * 4 * n", True), ("b / (4 * n) * 4", True), ("b / n * 4 * n", False)]
 )

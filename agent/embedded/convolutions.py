@@ -1,0 +1,137 @@
+"""Ideas for convolutions of many channels: a thread sums several channels of several rows.
+
+    par k, y, x: for c, r, s: acc += in[c, y + r, x + s] * w[k, c, r, s]
+
+Rows of a thread have most of the rows that they read in common, and its channels all of them; its columns are its
+neighbours'. With the loops over taps written out, eight rows of eight channels take 30 elements of ``in`` and 72
+weights, the same for all lanes, for 576 products, where a thread of one result loads two elements a product. What asks
+about edges (padding, and tiles that are not whole) is asked where the edges are alone; about those of columns, which
+each warp has a few lanes at, once for all rows and channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+
+from .nest_shapes import Idea
+
+GAIN = 5.0
+"""As of products that are tiled: it only ranks the ideas."""
+
+SHAPES = ((8, 8), (8, 4), (16, 4), (4, 8), (4, 4), (8, 2))
+"""Channels and rows of a thread, which has the registers for no more than 64 sums."""
+
+MOST_TAPS = 7
+"""Turns of a loop over taps that are still written out."""
+
+WHY = "a thread sums several channels of several rows, which read the same"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Parallel loops over ``layers``, channels, and rows (None in a line) and columns of pixels; ``taps``: serial loops
+    of known lengths, outermost first."""
+
+    layers: Sequence[Axis]
+    channels: Axis
+    rows: Axis | None
+    columns: Axis
+    taps: Sequence[Axis]
+
+
+def convolutions(raised: Kernel, applies: Callable[[str], bool]) -> Iterator[Idea]:
+    """What ``applies`` of :data:`SHAPES`, for each convolution: as it is, or with its edges in code of their own."""
+    for found in _found(raised):
+        unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
+        for channels, rows in SHAPES:
+            tiles = _tiles(found, channels, rows)
+            apart = f"{tiles} | split-edges{{loop={(found.rows or found.columns).name}_tile}}{unrolled}"
+            steps = next(filter(applies, (apart, f"{tiles}{unrolled}")), None)
+            if steps is not None:
+                yield steps, WHY, GAIN
+
+
+def _tiles(found: Convolution, channels: int, rows: int) -> str:
+    """Steps by which a thread has ``channels`` times ``rows`` sums."""
+    k, x = found.channels.name, found.columns.name
+    tiled, spread = {k: channels}, [f"{k}=[unroll {channels}]", f"{k}_tile=[block.z]"]
+    if found.rows is not None:
+        y = found.rows.name
+        tiled |= {y: rows, x: 1}
+        spread += [f"{y}=[unroll {rows}]", f"{y}_tile=[thread.y $TY:(2,1,4,8), block.y]", f"{x}=[seq]"]
+        spread.append(f"{x}_tile=[thread.x $TX:(32,64,16,128), seq]")
+    else:
+        tiled |= {x: rows}
+        spread += [f"{x}=[unroll {rows}]", f"{x}_tile=[thread.x $TX:(64,32,128,256), block.y]"]
+    spread += [f"{layer.name}=[block.x]" for layer in found.layers]
+    tile = f"tile{{loops={','.join(tiled)} sizes={','.join(map(str, tiled.values()))}}}"
+    return f"{tile} | map{{{' '.join(spread)}}}"
+
+
+def _found(raised: Kernel) -> Iterator[Convolution]:
+    """The convolutions of ``raised``, by the loops around what they read."""
+    seen = accesses(raised)
+    written = {a.buffer for a in seen if a.mode != "read"}
+    nests: dict[tuple[str, ...], list[Access]] = {}
+    for a in seen:
+        if a.space == "global" and a.buffer not in written:
+            nests.setdefault(tuple(x.name for x in a.axes), []).append(a)
+    for reads in nests.values():
+        axes = reads[0].axes
+        over, taps = [x for x in axes if x.kind == "par"], _taps(axes)
+        for depth in (3, 2):
+            found = _of(over, taps, depth)
+            if found is not None and _convolves(found, reads):
+                yield found
+                break
+
+
+def _of(over: Sequence[Axis], taps: Sequence[Axis], depth: int) -> Convolution | None:
+    """The innermost ``depth`` parallel loops as those of a convolution in a plane (3) or a line (2)."""
+    if len(over) not in (depth, depth + 1) or not taps:
+        return None
+    channels, *rows, columns = over[-depth:]
+    return Convolution(over[:-depth], channels, rows[0] if rows else None, columns, taps)
+
+
+def _taps(axes: Sequence[Axis]) -> list[Axis]:
+    """The innermost loops as far as each has a few turns, known ones."""
+    out: list[Axis] = []
+    for x in reversed(axes):
+        if x.kind != "for" or not 1 <= _turns(x) <= MOST_TAPS:
+            break
+        out.insert(0, x)
+    return out if any(_turns(x) > 1 for x in out) else []
+
+
+def _turns(x: Axis) -> int:
+    """How often a loop goes round; 0 where that is not known."""
+    turns = None if x.trip is None else evaluate(x.trip, {})
+    return int(turns or 0)
+
+
+def _convolves(found: Convolution, reads: Sequence[Access]) -> bool:
+    """Whether an array is read along pixels and taps for all channels alike, and another along channels for all pixels
+    alike."""
+    k, x, y = found.channels.name, found.columns.name, found.rows
+    moving = [t.name for t in found.taps if _turns(t) > 1]
+
+    def depends(a: Access, name: str) -> bool:
+        return a.pattern(name) != "broadcast"
+
+    def is_input(a: Access) -> bool:
+        pixels = depends(a, x) and (y is None or depends(a, y.name))
+        return pixels and not depends(a, k) and any(depends(a, t) for t in moving)
+
+    def is_weight(a: Access) -> bool:
+        return depends(a, k) and not depends(a, x) and (y is None or not depends(a, y.name))
+
+    return any(map(is_input, reads)) and any(map(is_weight, reads))
+
+
+__all__ = ["convolutions"]
