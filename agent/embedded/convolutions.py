@@ -11,20 +11,29 @@ each warp has a few lanes at, once for all rows and channels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Var
 
 from .nest_shapes import Idea
 
 GAIN = 5.0
 """As of products that are tiled: it only ranks the ideas."""
 
-SHAPES = ((8, 8), (8, 4), (16, 4), (4, 8), (4, 4), (8, 2))
-"""Channels and rows of a thread, which has the registers for no more than 64 sums."""
+SHAPES = ((8, 8), (16, 4), (8, 4), (4, 8), (4, 4), (8, 2), (4, 2), (2, 4))
+"""Channels and rows of a thread, which has the registers for no more than 64 sums; what shares most first."""
+
+TRIED = 4
+"""Shapes proposed."""
+
+BUSY = 512
+"""Threads of a unit from which on sums that wait for loads leave others to work on."""
 
 MOST_TAPS = 7
 """Turns of a loop over taps that are still written out."""
@@ -44,16 +53,50 @@ class Convolution:
     taps: Sequence[Axis]
 
 
-def convolutions(raised: Kernel, applies: Callable[[str], bool]) -> Iterator[Idea]:
-    """What ``applies`` of :data:`SHAPES`, for each convolution: as it is, or with its edges in code of their own."""
+def convolutions(
+    raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
+) -> Iterator[Idea]:
+    """What ``applies`` of :data:`SHAPES`, for each convolution, those first that leave each of the ``units`` enough
+    threads: with its edges in code of their own, or as it is."""
+    trips = {x.name: x.trip for f in facts for x in f.loops}
     for found in _found(raised):
         unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
-        for channels, rows in SHAPES:
-            tiles = _tiles(found, channels, rows)
+        proposed = 0
+        for channels, rows in sorted(SHAPES, key=lambda shape: _idle(found, *shape, units, trips)):
+            rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
+            tiles = _whole(found, channels, facts) + _tiles(found, channels, rows)
             apart = f"{tiles} | split-edges{{loop={(found.rows or found.columns).name}_tile}}{unrolled}"
             steps = next(filter(applies, (apart, f"{tiles}{unrolled}")), None)
             if steps is not None:
                 yield steps, WHY, GAIN
+                proposed += 1
+            if proposed == TRIED:
+                break
+
+
+def _idle(
+    found: Convolution, channels: int, rows: int, units: int, trips: Mapping[str, int | None]
+) -> tuple[float, float]:
+    """How many times too few threads there are for ``units``, at most enough; and what a product loads."""
+    tiled = {found.channels.name: channels, (found.rows or found.columns).name: rows}
+    loops = [*found.layers, found.channels, *((found.rows,) if found.rows else ()), found.columns]
+    known = [(x, n) for x in loops if (n := trips.get(x.name)) is not None]
+    threads = prod(-(-n // tiled.get(x.name, 1)) for x, n in known)
+    return max(1.0, units * BUSY / max(1, threads)), 1 / channels + 1 / rows
+
+
+def _without_rest(rows: int, trip: int | None) -> int:
+    """A number of rows near to ``rows`` that leaves no tile at the end which is not whole, if there is one."""
+    exact = (n for n in range(rows, rows // 2, -1) if trip is not None and trip % n == 0)
+    return next(exact, rows)
+
+
+def _whole(found: Convolution, channels: int, facts: Sequence[KernelFacts]) -> str:
+    """The step that counts on whole tiles of channels, where each size has them."""
+    count = found.channels.trip
+    given = [f.sizes.get(count.sym.name) for f in facts] if isinstance(count, Var) else []
+    able = bool(given) and all(isinstance(n, int) and n % channels == 0 for n in given)
+    return f"divisible-by{{{count.sym.name}={channels}}} | " if able and isinstance(count, Var) else ""
 
 
 def _tiles(found: Convolution, channels: int, rows: int) -> str:

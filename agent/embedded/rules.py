@@ -216,7 +216,7 @@ class Rules:
         tilings = chain(
             () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
-            convolutions(kernel, able),
+            convolutions(kernel, units, seen, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),
             register_windows(kernel, able),

@@ -20,7 +20,8 @@ def declare_knob(
 ) -> Kernel:
     """``kernel`` with the knob ``ref`` declared, or narrowed if it exists.
 
-    The default is ``wish``, what an expert would start with, if the domain has it; else the middle of the domain.
+    The default is the first value of a domain that is not in ascending order, for that is an order of preference; else
+    ``wish``, what an expert would start with, if the domain has it; else the middle of the domain.
 
     Raises:
         Refusal: E-KNOB-DOMAIN, E-KNOB-EMPTY.
@@ -53,6 +54,8 @@ def largest(kernel: Kernel) -> KnobValues:
 
 
 def _default(domain: Sequence[int], wish: int | None) -> int:
+    if list(domain) != sorted(domain):
+        return domain[0]
     return wish if wish is not None and wish in domain else domain[len(domain) // 2]
 
 

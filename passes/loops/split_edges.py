@@ -70,6 +70,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tile_comparisons import Tile, chosen_by, outcomes, strongest, without_inside
+from ktc.passes.shared.tiles import OF_ONE_THREAD
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class _Interior:
         others = [e for e in ends if e is not static[0]]
         if not all(self._holds(minus(polynomial(e), polynomial(static[0]))) for e in others):
             return None
-        self.decided = True
+        self.decided |= _is_written_out(s)
         return static[0]
 
     # ----------------------------------------------------------------------------------------------- expressions
@@ -260,6 +261,12 @@ class _Interior:
         """Whether ``cond`` holds for a tile in the middle of large arguments."""
         sizes: Mapping[Sym, Expr] = {v: i32(8 if v in self.tile.tiles else USUAL) for v in used(cond)}
         return bool(evaluate(substitute_expr(cond, sizes), largest(self.tile.kernel)))
+
+
+def _is_written_out(s: Par) -> bool:
+    """Whether one thread runs ``s``, each of whose iterations asks on its own whether it is there."""
+    kinds = {level.kind for level in s.dist}
+    return kinds <= OF_ONE_THREAD and "unroll" in kinds
 
 
 def _is_int(t: object) -> bool:

@@ -60,7 +60,7 @@ def raised(source: str, more: str = "") -> Kernel:
 
 def _scripts(kernel: Kernel) -> list[str]:
     applies = lambda steps: apply_script(kernel, parse_script(steps)).refused is None  # noqa: E731
-    return [steps for steps, _, _ in convolutions(kernel, applies)]
+    return [steps for steps, _, _ in convolutions(kernel, 132, [], applies)]
 
 
 def test_pixels_of_a_plane() -> None:
