@@ -6,7 +6,8 @@ Rows of a thread have most of the rows that they read in common, and its channel
 neighbours'. With the loops over taps written out, eight rows of eight channels take 30 elements of ``in`` and 72
 weights, the same for all lanes, for 576 products, where a thread of one result loads two elements a product. What asks
 about edges (padding, and tiles that are not whole) is asked where the edges are alone; about those of columns, which
-each warp has a few lanes at, once for all rows and channels.
+each warp has a few lanes at, once for all rows and channels, and without a branch, so that loads of all taps are under
+way at once.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def convolutions(
     raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
 ) -> Iterator[Idea]:
     """What ``applies`` of :data:`SHAPES`, for each convolution, those first that leave each of the ``units`` enough
-    threads: with its edges in code of their own, or as it is."""
+    threads: with its edges in code of their own, and choices where taps are still asked about, or as it is."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for found in _found(raised):
         unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
@@ -65,8 +66,10 @@ def convolutions(
         for channels, rows in sorted(SHAPES, key=lambda shape: _idle(found, *shape, units, trips)):
             rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
             tiles = _whole(found, channels, facts) + _tiles(found, channels, rows)
-            apart = f"{tiles} | split-edges{{loop={(found.rows or found.columns).name}_tile}}{unrolled}"
-            steps = next(filter(applies, (apart, f"{tiles}{unrolled}")), None)
+            apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"
+            chosen = f" | if-convert{{loop={found.taps[-1].name}.* loads=yes}}"
+            ways = (f"{tiles}{asked}{unrolled}" for asked in (apart + chosen, apart, chosen, ""))
+            steps = next(filter(applies, ways), None)
             if steps is not None:
                 yield steps, WHY, GAIN
                 proposed += 1

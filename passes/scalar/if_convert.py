@@ -12,6 +12,15 @@ before                                          after if-convert{loop=i}
         best = d                                      best = when ? d : best
         place = i                                     place = when ? i : place
 
+    for k in 0..taps                                for k in 0..taps
+      if at + k < n                                   let when: bool = at + k < n
+        sum += x[at + k] * w[k]                       let x_at: f32 = when ? x[at + k] : 0.0
+                                                      let w_at: f32 = when ? w[k] : 0.0
+                                                      sum = when ? sum + x_at * w_at : sum
+
+The last, with ``loads=yes``: what a branch reads is read in front of it, where the condition holds, so that loads of
+many iterations are under way at once.
+
 With ``skip=yes`` the choices stand behind ``if when``: what finds the least of many rarely changes anything, and a warp
 none of whose threads does goes on at once.
 
@@ -35,7 +44,20 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable
 from ktc.ir.types import BOOL, Scalar
-from ktc.ir.walk import assigned, map_body, map_expr, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    keep,
+    loads_in,
+    map_body,
+    map_expr,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -50,6 +72,7 @@ MOST = 96
 class Arguments:
     loop: Loops = required("the loops whose branches are meant")
     skip: bool = option(False, "leave one branch, around choices that change nothing most of the time")
+    loads: bool = option(False, "what a branch reads is read in front of it, where the condition holds")
 
 
 class IfConvert(Pass[Arguments]):
@@ -65,29 +88,57 @@ class IfConvert(Pass[Arguments]):
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
-        new = {id(s): converted(s.body, args.skip) for s in found}
+        new = {id(s): converted(s.body, args.skip, args.loads) for s in found}
         if all(new[id(s)] is s.body for s in found):
             raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
 
         def on(s: Stmt) -> Stmt:
             for f in found:
                 if type(s) is type(f) and s.var == f.var:  # type: ignore[union-attr]
-                    return dataclasses.replace(s, body=converted(s.body, args.skip))  # type: ignore[call-arg, union-attr]
+                    body = converted(s.body, args.skip, args.loads)  # type: ignore[union-attr]
+                    return dataclasses.replace(s, body=body)  # type: ignore[call-arg, type-var]
             return s
 
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def converted(body: Body, skip: bool = False) -> Body:
+def converted(body: Body, skip: bool = False, loads: bool = False) -> Body:
     """``body`` with choices in the place of its own branches that can be, behind a branch where they change nothing
-    unless a condition holds (``skip``); itself if none can be."""
+    unless a condition holds (``skip``), what they read in front of them (``loads``); itself if none can be."""
     out: list[Stmt] = []
     for s in body:
-        values = _values(s) if isinstance(s, If) else None
-        out += [s] if values is None else _chosen(values, skip)
+        ahead, branch = _read_ahead(s) if loads and isinstance(s, If) else ([], s)
+        values = _values(branch) if isinstance(branch, If) else None
+        out += [s] if values is None else [*ahead, *_chosen(values, skip)]
     if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
         return body
     return _declared_at_once(tuple(out))
+
+
+def _read_ahead(s: If) -> tuple[list[Stmt], If]:
+    """Declarations of what the branch ``s`` reads, 0 where its condition does not hold, and the branch by these names;
+    none where it has another side, or reads at places that it computes, or where more than the condition says."""
+    inside = set(declared(s.then)) | assigned(s.then)
+    found = dict.fromkeys(x for e in all_exprs(s.then) for x in loads_in(e))
+    plain = (isinstance(x.type, Scalar) and not used(x) & inside and len([*loads_in(x)]) == 1 for x in found)
+    if s.orelse or not found or not all(plain) or any(True for _ in loads_in(s.cond)):
+        return [], s
+    if not all(isinstance(x, Assign | Decl) for x in s.then) or any(map(_reads_by_choice, all_exprs(s.then))):
+        return [], s
+    when = Var(fresh("when", BOOL))
+    names = {x: Var(fresh(f"{x.buffer.name}_at", x.type)) for x in found}
+    reads = [
+        Decl(v.sym, Select(when, x, Const(0.0 if x.type.is_float else 0, x.type)), const=True)  # type: ignore[union-attr, arg-type]
+        for x, v in names.items()
+    ]
+    then = map_body(s.then, keep, lambda e: names.get(e, e))  # type: ignore[call-overload]
+    return [Decl(when.sym, s.cond, const=True), *reads], dataclasses.replace(s, cond=when, then=then)
+
+
+def _reads_by_choice(e: Expr) -> bool:
+    """Whether what else ``e`` asks decides about a load in it."""
+    chosen = (x for x in walk_expr(e) if isinstance(x, Select) or (isinstance(x, Binary) and x.op in ("&&", "||")))
+    return any(True for x in chosen for _ in loads_in(x))
 
 
 Values = dict[Sym, Expr]

@@ -66,12 +66,14 @@ def _scripts(kernel: Kernel) -> list[str]:
 def test_pixels_of_a_plane() -> None:
     scripts = _scripts(raised(PLANE, "delinearise{loop=i}"))
     assert scripts[0].startswith("tile{loops=k,p,q sizes=8,8,1} | map{k=[unroll 8] k_tile=[block.z] p=[unroll 8]")
-    assert scripts[0].endswith("split-edges{loop=p_tile} | unroll{loop=s factor=3} | unroll{loop=r factor=3}")
+    assert scripts[0].endswith(
+        "split-edges{loop=p_tile} | if-convert{loop=s.* loads=yes} | unroll{loop=s factor=3} | unroll{loop=r factor=3}"
+    )
     text = ktc.loads(PLANE).apply(f"raise | delinearise{{loop=i}} | {scripts[0]}").lower("cuda").text
     inside, _, edges = text.partition("    } else {\n")
-    assert "sum[u2][u3] += x_i[u3] * w_i[u2];" in inside, text
-    assert "if (u >= 0 && u < W) {" in inside and ">= 0 && v" not in inside
-    assert "v[u3] >= 0" in edges, "what asks about rows stands at the edges alone"
+    assert "sum[u2][u3] = when ? sum[u2][u3] + x_at[u3] * w_at[u2] : sum[u2][u3];" in inside, text
+    assert "const bool when = u >= 0 && u < W;" in inside and ">= 0 && v" not in inside
+    assert ">= 0 && v[" in edges, "what asks about rows stands at the edges alone"
 
 
 def test_points_of_a_line() -> None:

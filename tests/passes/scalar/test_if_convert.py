@@ -130,3 +130,30 @@ def test_a_condition_that_is_not_asked_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(if_convert, "_exclude", lambda c, d: True)
     before = parse_kernel(BOTH)
     assert differs(before, applied(before, "if-convert{loop=i}"), SIZES) is not None
+
+
+TAPS = text("      if i > 1\n        a += x[i - 2] * x[0]\n")
+READS_THERE = [
+    text("      if v > 1\n        a = x[a]\n        b = x[a]\n"),
+    text("      if v > 1\n        let at: i32 = v % 2\n        a = x[at]\n"),
+    text("      if v > 1\n        a = v > 2 ? x[0] : 0\n"),
+    text("      if v > 1\n        if v > 2\n          a = x[0]\n"),
+    text("      if v > 1\n        a = x[0]\n      else\n        a = 2\n"),
+]
+"""At places that the branch computes, or where it asks more; and what has another side."""
+
+
+def test_what_a_branch_reads_is_read_where_its_condition_holds() -> None:
+    before = parse_kernel(TAPS)
+    assert refused(before, "if-convert{loop=i}").code == "E-CONVERT-NONE"
+    done = applied(before, "if-convert{loop=i loads=yes}")
+    assert (
+        "      let when: bool = i > 1\n      let x_at: i32 = when ? x[i - 2] : 0\n"
+        "      let x_at_1: i32 = when ? x[0] : 0\n      a = when ? a + x_at * x_at_1 : a\n"
+    ) in body_of(done)
+    assert differs(before, done, SIZES) is None
+
+
+@pytest.mark.parametrize("source", READS_THERE)
+def test_reads_that_hang_on_more_than_the_condition_stay(source: str) -> None:
+    assert refused(parse_kernel(source), "if-convert{loop=i loads=yes}").code == "E-CONVERT-NONE"
