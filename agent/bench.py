@@ -31,7 +31,8 @@ from ktc.search.limiters.limiter import Profile
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.outcome import Outcome
 from ktc.search.records.recipe import ktc_version
-from ktc.search.space.knob_space import Space
+from ktc.search.space.first_configuration import first_configuration
+from ktc.search.space.knob_space import Config, Space
 from ktc.search.tuning.tune import Budget, tune
 from ktc.search.verification import Verdict
 from ktc.search.workers.timing import rotation
@@ -113,9 +114,10 @@ class Bench:
         space = self._space(c, scenario)
         if isinstance(space, KtcError):
             return None
+        first = self._first(c, scenario, space)
         if not self.device.is_cpu:
-            self.station.prepare(strict(bound(c.kernel, space.default())))
-        return space.default()
+            self.station.prepare(strict(bound(c.kernel, first)))
+        return first
 
     def tune(
         self,
@@ -146,6 +148,7 @@ class Bench:
             budget=Budget(total, seconds),
             ledger=self.ledger,
             study_key=self._study(c, scenario),
+            first=self._first(c, scenario, space),
             seeds=seeds,
             seed=self.seed,
             prepare=(lambda config: self.station.prepare(at(config))) if ahead else None,
@@ -233,6 +236,10 @@ class Bench:
             except KtcError as e:
                 self._spaces[key] = e
         return self._spaces[key]
+
+    def _first(self, c: Candidate, scenario: Scenario, space: Space) -> Config:
+        units = 1 if self.device.is_cpu else self.device.compute_units
+        return first_configuration(space, c.kernel, self.station.scalars(scenario), units)
 
     def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
         """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:
