@@ -70,7 +70,7 @@ def record(command: Sequence[str], folder: Path, settings: Settings = Settings()
 
 
 _HOW = "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, " \
-       "NVRTC or a CUDA graph are not captured. `ktc profile` sees all of these, without their memory"  # fmt: skip
+       "NVRTC or a CUDA graph are not captured. `ktc profile --contents MIB` sees all of these, and what buffers held"  # fmt: skip
 
 
 def _variables(folder: Path, s: Settings) -> dict[str, str]:

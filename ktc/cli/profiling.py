@@ -55,6 +55,16 @@ def profile(
     ] = "auto",
     top: Annotated[int, Option("--top", least=1, help="Kernels in the table.")] = 15,
     shapes: Annotated[bool, Option("--shapes", help="List each kernel's geometries and arguments.")] = False,
+    contents: Annotated[
+        int,
+        Option(
+            "--contents",
+            metavar="MIB",
+            least=0,
+            help="Keep what buffers hold before the first launch of each kernel, so much of it: `ktc init --from` and "
+            "`ktc optimize` fill them alike, with indices that stay below what the program's did.",
+        ),
+    ] = 0,
     timeout: Annotated[
         int, Option("--timeout", metavar="SECONDS", least=0, help="Stop the program then; 0: never.")
     ] = 0,
@@ -63,8 +73,9 @@ def profile(
     """Run a program and rank its kernels by what a faster one would give the whole program.
 
     Any program whose kernels go through the CUDA driver: the runtime linked as a shared library or statically, CuPy,
-    PyTorch, Triton. No memory is recorded. Times are CUPTI's, stamped on the device; where CUPTI is not installed,
-    those of events around each launch. What a kernel can give at most is its time, or what it lies above its bound.
+    PyTorch, Triton. No memory is recorded without --contents. Times are CUPTI's, stamped on the device; where CUPTI is
+    not installed, those of events around each launch. What a kernel can give at most is its time, or what it lies above
+    its bound.
     Kernels that are launched right after each other on the same memory are named where one kernel of them could make
     the program faster; with --source, with the command that drafts their sequence from the host code.
 
@@ -72,6 +83,7 @@ def profile(
       ktc profile -- ./solver --size 4096
       ktc profile --source src -o solver.prof -- ./solver
       ktc profile --shapes -- python train.py
+      ktc profile --contents 512 --source src -- ./spmv matrix.mtx
     """
     from ktc.profiling import ProfileSettings
     from ktc.profiling import profile as run
@@ -79,7 +91,7 @@ def profile(
 
     if clock not in CLOCKS:
         raise usage(f"--clock takes one of {', '.join(CLOCKS)}, not '{clock}'")
-    found = run(command, Path(output), ProfileSettings(clock, timeout, json_))
+    found = run(command, Path(output), ProfileSettings(clock, timeout, json_, contents))
     show(found, source, define, include, top, shapes, json_)
     if not json_:
         print(output)

@@ -80,7 +80,8 @@ def _sizes(d: Draft, call: ObservedCall, fit: Fit) -> Sizes:
         if found is None:
             usual = max((s.get(name, 1) for _, s, _ in d.scenarios), default=1)
             found = _fitting(d, call, {**others, name: usual}, name)
-            text = f"{name}: no launch shows it; taken as large as the buffers allow"
+            more = "; `ktc profile --contents MIB` would" if any(c.name == name for c in d.contents) else ""
+            text = f"{name}: no launch shows it{more}; taken as large as the buffers allow"
             fit.doubts += [text] if text not in fit.doubts else []
         sizes[name] = found
     return sizes

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ktc.ir.kernel import Param
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.reference import FormulaError
 from ktc.scaffold.contents import Content
 from ktc.scaffold.model import Draft
+from ktc.scaffold.shapes import Extent
 
 from .observed_calls import ObservedCall, ObservedCalls
 
@@ -50,21 +53,32 @@ def tied_by_contents(d: Draft, o: ObservedCalls) -> Draft:
 def values_held(c: Content, d: Draft, call: ObservedCall) -> int | None:
     """How large the size behind ``c`` has to be for what the buffer held in ``call``; None where that is not known, or
     it held what is no index: memory that nobody had written, marks."""
-    values = content_of(d.kernel.param(c.buffer), [call])
+    values = content_of(d.kernel.param(c.buffer), [call], [extent_at(d.shapes.get(c.buffer), call.scalars)])
     if values is None or not values.size or values.dtype.kind not in "iu" or int(values.min()) < c.first:
         return None
     return int(values.max()) - c.first + (c.kind != "offsets")
 
 
-def content_of(p: Param, calls: Sequence[ObservedCall]) -> np.ndarray | None:
-    """What the buffer held in the call that took longest, of those whose memory was recorded."""
-    for c in calls:
-        b = c.buffers.get(p.sym.name)
+def content_of(p: Param, calls: Sequence[ObservedCall], extents: Sequence[int] = ()) -> np.ndarray | None:
+    """What the buffer held in the call that took longest, of those whose memory was recorded; ``extents``: how many
+    elements of it are the buffer's (0: not known), as an allocator may give out parts of what it holds itself."""
+    for c, n in itertools.zip_longest(calls, extents, fillvalue=0):
+        b = c.buffers.get(p.sym.name) if isinstance(c, ObservedCall) else None
         if b is not None and b.content is not None:
             dtype = numpy_dtype(scalar_of(p.sym.type).name)
             whole = b.content.size // dtype.itemsize * dtype.itemsize
-            return b.content[:whole].view(dtype) if whole else None
+            return b.content[:whole].view(dtype)[: n or None] if whole else None
     return None
+
+
+def extent_at(e: Extent | None, sizes: Mapping[str, int | float]) -> int:
+    """The elements that ``e`` gives at ``sizes``; 0 where it is not known, or needs a size that they do not have."""
+    if e is None or not e.factors:
+        return 0
+    try:
+        return max(0, e.value({n: int(v) for n, v in sizes.items() if not isinstance(v, float)}))
+    except (FormulaError, KeyError):
+        return 0
 
 
 def as_held(values: np.ndarray, drafted: Sequence[str], steers: bool) -> list[str] | None:

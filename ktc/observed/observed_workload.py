@@ -23,7 +23,7 @@ from ktc.scaffold.windows import names_in
 
 from .call_fit import Fit
 from .fitted_calls import fitted
-from .held_contents import as_held, content_of, said, statistics_text, tied_by_contents
+from .held_contents import as_held, content_of, extent_at, said, statistics_text, tied_by_contents
 from .observed_calls import ObservedCalls
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _buffer(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
     own = extent is not None and extent.factors == (f"{name}_elements",)
     note = "observed: the allocation" if own else "" if extent is not None and extent.plausible else "CHECK"
     lines = [f'role = "{d.role(p)}"', said(f"shape = [{shape}]", note)]
-    content = content_of(p, fit.calls)
+    content = content_of(p, fit.calls, [extent_at(extent, s) for s in fit.sizes])
     more, guessed, observed = [*filled(d, p)[0]], set(filled(d, p)[1]), list[str]()
     if content is not None and d.role(p) != "out":
         replaced = as_held(content, more, p.sym in steering(d.kernel))
