@@ -70,8 +70,8 @@ def record(command: Sequence[str], folder: Path, settings: Settings = Settings()
 
 
 _HOW = (
-    "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, NVRTC or a "
-    "CUDA graph are not captured. `ktc profile --contents MIB` sees all of these, and keeps what buffers held"
+    "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, NVRTC "
+    "or a CUDA graph are not captured. `ktc profile --contents MIB` sees all of these, and keeps what buffers held"
 )
 
 

@@ -57,7 +57,7 @@ def export(
     sets: Sets = [],  # noqa: B006
     profile: Annotated[
         str,
-        Option("--profile", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
+        Option("--for", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
                unset="the run's, else the language's plainest"),
     ] = "",
     measure: Annotated[

@@ -264,13 +264,13 @@ def tryout(
     ] = [],  # noqa: B006
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
-    out: Annotated[
-        str, Option("--out", metavar="DIR", help="Folder of the runs of `ktc optimize`, or a run's own.")
+    tuned: Annotated[
+        str, Option("--tuned", metavar="DIR", help="Folder of the runs of `ktc optimize`, or a run's own.")
     ] = "ktc-out",
     runs: Annotated[int, Option("--runs", least=1, help="Runs of the program each way, in turns.")] = 5,
-    output: Annotated[
+    compare: Annotated[
         list[str],
-        Option("--output", metavar="FILE[:DTYPE]", help="A file that the program writes, to be compared too "
+        Option("--compare", metavar="FILE[:DTYPE]", help="A file that the program writes, to be compared too "
                "(repeatable); of an array with its dtype (f32, f64, i32, i64, u8)."),
     ] = [],  # noqa: B006
     tolerance: Annotated[
@@ -282,12 +282,12 @@ def tryout(
 
     The program's launches of a kernel with a recipe are swapped where its workload gives their geometry for their
     sizes and what the tuned kernel assumes holds; all others stay. Times are of the whole program, as it is and
-    swapped, in turns. Outputs (standard output, and each --output) are compared: bytes, and of texts each line that
+    swapped, in turns. Outputs (standard output, and each --compare) are compared: bytes, and of texts each line that
     the program as it is prints alike in all runs; times and rates are left out.
 
     Examples:
       ktc profile -o p -- ./solver && ktc optimize p --source src && ktc tryout p --source src
-      ktc tryout p --source src --runs 9 --output result.bin:f32 --tolerance 1e-6
+      ktc tryout p --source src --runs 9 --compare result.bin:f32 --tolerance 1e-6
     """
     from ktc.ir.diagnostics import KtcError
     from ktc.observed.tryout import tryout as run
@@ -302,7 +302,7 @@ def tryout(
     with progress("running the program", quiet=json_) as bar:
         tree = SourceTree(tuple(folders), defines, tuple(include))
         done = run(
-            found, tree, Path(out), runs, output, tolerance, lambda n: bar.update(n, 2 * runs, "running the program")
+            found, tree, Path(tuned), runs, compare, tolerance, lambda n: bar.update(n, 2 * runs, "running the program")
         )
     print_json(tryout_json(done)) if json_ else _show_tryout(done)
     if done.failed or done.different:
