@@ -338,8 +338,8 @@ def preprocess(
         branch = " or ".join(f"-D {n}" for n in names) or "-D NAME=VALUE"
         hint = f"fix the directive, or choose another branch with {branch}"
         if message.startswith("#error"):
-            hint += "; what CMake defines is read from build/compile_commands.json, which "
-            hint += "`cmake -B build -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` writes"
+            written = "a build's compile_commands.json is read (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)"
+            hint = f"{written}; without one, {hint}"
         raise KtcError("E-PP-DIRECTIVE", message, loc, hint=hint)
     out.defined = frozenset(pp.macros)
     for name, macro in pp.macros.items():
