@@ -7,6 +7,7 @@ What functions and generators of a CMakeLists.txt compute stands here as plain o
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -41,7 +42,7 @@ def flags_of(source: str, root: str) -> tuple[str, list[str]]:
     all those by which it compiles the sources of the nearest folder. ``("", [])`` where no database says anything.
     """
     for file in _databases(root):
-        entries = kept(("compile commands", file, os.stat(file).st_mtime_ns), lambda file=file: _entries(file))
+        entries = kept(("compile commands", file, os.stat(file).st_mtime_ns), functools.partial(_entries, file))
         real = os.path.realpath(source)
         own = [e for e in entries if e.file == real] or _nearest(entries, os.path.dirname(real), root)
         words = [flag for e in own for flag in e.flags]

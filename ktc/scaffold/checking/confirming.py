@@ -45,8 +45,8 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
     if any(e is None for e in d.shapes.values()):
         return seen
-    found = next(filter(None, (defect(d, probe, sizes) for sizes in looked_at)), "")
-    if not found or beyond_a_constant(d, found):
+    wrong = next(filter(None, (defect(d, probe, sizes) for sizes in looked_at)), "")
+    if not wrong or beyond_a_constant(d, wrong):
         return seen
     each = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows}
     own = each - d.roles.divisors
