@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ktc
 from ktc.__main__ import main
 from ktc.ir.diagnostics import KtcError
 from ktc.profiling import Profile, ProfileSettings, profile, profile_run, ranked, unseen, verdict
@@ -183,6 +185,20 @@ def test_what_a_program_compiles_as_it_runs_is_a_source(run, built, tmp_path, ca
     assert run("dlsym", folder="q").sources is None
     assert main(["init", "--from", str(found.folder), "--kernel", "scale", "-o", str(tmp_path / "w.toml")]) == 0
     assert "sizes = { n = 1000 }" in (tmp_path / "w.toml").read_text()
+
+
+def test_a_profile_from_python_has_a_table_and_workloads(run, built, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.cu").write_text(SCALE.replace('#include "parts.h"', ""))
+    found = ktc.profile([str(built / "program"), "dlsym"], source="scale.cu", contents_mib=1)
+    assert [k.source != "" for k in found.kernels if k.kernel.startswith("scale")] == [True]
+    assert repr(found).startswith("<ProgramProfile ") and "4 kernels" in repr(found)
+    assert "<td>scale</td>" in found._repr_html_() and "<script" not in found._repr_html_()
+    folder = found.workload("scale")
+    assert folder == Path("ktc-out/scale") and ktc.load(str(folder)).kernel.name == "scale"
+    with pytest.raises(KtcError, match="no launch of such a kernel"):
+        found.workload("nothing")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("how", ["runtime", "dlsym"])
