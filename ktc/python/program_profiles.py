@@ -55,21 +55,25 @@ class ProgramProfile:
         return folder
 
     def __repr__(self) -> str:
+        from ktc.profiling.program_limits import short_name
+
         first = self.kernels[0] if self.kernels else None
-        name = "" if first is None else f", {first.kernel.partition('(')[0]} {percent(first.of_program)} of it"
+        name = "" if first is None else f", {short_name(first.kernel)} {percent(first.of_program)} of it"
         return (
             f"<ProgramProfile {' '.join(self.command)}: {duration(self.seconds)}, {len(self.kernels)} kernels{name}; "
             f"in {self.folder}>"
         )
 
     def _repr_html_(self) -> str:
+        from ktc.profiling.program_limits import short_name
+
         from .reprs import in_notebook
 
         heads = "".join(
             f"<th>{h}</th>" for h in ("kernel", "of the program", "at most", "launches", "median", "source")
         )
         rows = "".join(
-            f"<tr><td>{escape(k.kernel.partition('(')[0])}</td><td class=n>{percent(k.of_program)}</td>"
+            f"<tr><td>{escape(short_name(k.kernel))}</td><td class=n>{percent(k.of_program)}</td>"
             f"<td class=n>{k.most:.2f}x</td><td class=n>{k.launches}</td><td class=n>{duration(k.median)}</td>"
             f"<td>{escape(k.source)}</td></tr>"
             for k in self.kernels[:SHOWN]
