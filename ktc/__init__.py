@@ -9,6 +9,7 @@ load, loads     a :class:`Program` from a file, folder or library kernel; from t
 Program         a kernel and how far a chain of passes got: ``apply``, ``lower``, ``facts``, ``verify``, ...
 Cursor          a place in a program, found again after passes: ``program.loop("k")``
 optimize, tune  find a faster, verified kernel; tune the knobs of given passes. Both give a :class:`RunResult`
+profile         a program's kernels by what faster ones would give it: a ProgramProfile, with workloads as they ran
 export          a run as a drop-in: a PyTorch operator, your source with its launches replaced, a library
 RunResult       a run's times, script, code, and ``kernel(*arrays)``
 list_passes     the catalogue of passes, by name
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .api import Program, list_passes, load, loads
     from .cursors import Cursor
     from .python.drop_ins import export
+    from .python.program_profiles import ProgramProfile, profile
     from .python.search_results import RunResult
     from .python.searches import optimize, tune
 
@@ -46,6 +48,8 @@ _HOMES = {
     "tune": "ktc.python.searches",
     "RunResult": "ktc.python.search_results",
     "export": "ktc.python.drop_ins",
+    "profile": "ktc.python.program_profiles",
+    "ProgramProfile": "ktc.python.program_profiles",
     "Program": "ktc.api",
     "Cursor": "ktc.cursors",
     "KtcError": "ktc.ir.diagnostics",
@@ -54,8 +58,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Cursor", "KtcError", "Loc", "Program", "RunResult", "Workload", "__version__", "export", "list_passes", "load",
-    "loads", "optimize", "tune",
+    "Cursor", "KtcError", "Loc", "Program", "ProgramProfile", "RunResult", "Workload", "__version__", "export",
+    "list_passes", "load", "loads", "optimize", "profile", "tune",
 ]  # fmt: skip
 
 

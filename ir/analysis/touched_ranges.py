@@ -49,6 +49,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
+from ktc.ir.sequences.launches import launch_kernels
 from ktc.ir.types import I64, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
@@ -105,6 +106,26 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
         for b, ends in {**dict.fromkeys(passed_on), **found.ends}.items()
         if isinstance(b.type, Ptr)
     }
+
+
+def touched_by_launches(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
+    """:func:`touched_ranges` of a kernel; of a sequence, what all its launches touch together."""
+    found: dict[Sym, TouchedRange | None] = {}
+    for k in launch_kernels(kernel):
+        for b, r in touched_ranges(k).items():
+            before = found.get(b, r)
+            found[b] = None if r is None or before is None else _together(before, r)
+    return found
+
+
+def _together(a: TouchedRange, b: TouchedRange) -> TouchedRange:
+    """The elements of both and those between them, where everything that either is made of is at least 0."""
+    if a == b:
+        return a
+    lows, highs = ([polynomial(e) for e in ends] for ends in ((a.low, b.low), (a.high, b.high)))
+    natural = (from_polynomial({(x,): 1}, I64) for p in (*lows, *highs) for x in atoms(p))
+    conditions = tuple(dict.fromkeys((*a.least_zero, *b.least_zero, *natural)))
+    return TouchedRange(_formula(least(lows)), _formula(largest(highs)), conditions)
 
 
 def _with_names(kernel: Kernel) -> tuple[Kernel, list[Expr]]:

@@ -47,8 +47,13 @@ def clock(seconds: float) -> str:
 
 
 def spread(median: float, low: float, high: float) -> str:
-    """Half the width of an interval, as a share of the median: ``±0.6 %``."""
-    return f"±{50.0 * (high - low) / median:.1f} %" if median else "±0.0 %"
+    """Half the width of an interval, as a share of the median, of two digits.
+
+    >>> spread(100.0, 99.4, 100.6), spread(100.0, 60.0, 130.0)
+    ('±0.6 %', '±35 %')
+    """
+    share = 50.0 * (high - low) / median if median else 0.0
+    return f"±{share:.1f} %" if share < 9.95 else f"±{share:.0f} %"
 
 
 def with_spread(median: float, low: float, high: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from ktc.ir.analysis.touched_ranges import touched_ranges
+from ktc.ir.analysis.touched_ranges import touched_by_launches
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.kernel import TESTABLE, Assume, Kernel, Launch, Param, Repeat
 from ktc.ir.nodes import Expr, Var, fresh, i32
@@ -82,17 +82,18 @@ def _without_replaced_launch(kernel: Kernel, described: Collection[str]) -> Kern
 
 def _with_testable_noalias(kernel: Kernel, origins: Mapping[str, str]) -> Kernel:
     """``kernel`` whose buffers named by ``origins`` overlap no other one, as far as a launcher can test that: it has to
-    be known, from the code alone, which elements of them and of all others the kernel touches. ``origins``: whether
-    that was guessed or observed."""
+    be known, from the code alone, which elements of them and of all others the kernel (of a sequence: any launch)
+    touches; temporaries aside, which no caller has. ``origins``: whether that was guessed or observed."""
     wanted = [p for p in kernel.params if p.sym.name in origins and not p.noalias]
-    ranges = touched_ranges(kernel) if wanted else {}
+    ranges = touched_by_launches(kernel) if wanted else {}
+    own = {p.sym for p in kernel.params if p.temporary}
     constant = {p.sym for p in kernel.params if p.symbol == "constant"}
     nowhere = {p.sym for p in kernel.params if p.symbol} - constant  # host code has no address of a device variable
-    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant):
+    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant | own):
         return kernel
 
     def on(p: Param) -> Param:
-        r = ranges.get(p.sym) if p.sym not in constant else None
+        r = ranges.get(p.sym) if p.sym not in constant | own else None
         p = p if r is None else dataclasses.replace(p, touches=(r.low, r.high, *r.least_zero))
         if p.sym.name not in origins or p.noalias:
             return p

@@ -69,8 +69,10 @@ def record(command: Sequence[str], folder: Path, settings: Settings = Settings()
     return Recorded(found, status)
 
 
-_HOW = "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, " \
-       "NVRTC or a CUDA graph are not captured. `ktc profile` sees all of these, without their memory"  # fmt: skip
+_HOW = (
+    "link it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared); launches through the driver API, NVRTC "
+    "or a CUDA graph are not captured. `ktc profile --contents MIB` sees all of these, and keeps what buffers held"
+)
 
 
 def _variables(folder: Path, s: Settings) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ktc.ir.diagnostics import KtcError
 
 from .options import pairs, preprocessing, usage
-from .output import note, print_json, write_file
+from .output import drafting, note, print_json, waiting, write_file
 
 if TYPE_CHECKING:
     from ktc.ir.frontend.host.sequences import HostSequence
@@ -48,7 +48,8 @@ def init_sequence(
     target = _target(file, sequence, output)
     if target.exists() and not force:
         raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it; -o FILE writes another", exit_code=2)
-    text, todo = sequence_text(sequence, file, target, **how)
+    with waiting(drafting(sequence.function), quiet=json_):
+        text, todo = sequence_text(sequence, file, target, **how)
     write_file(target, text)
     if json_:
         print_json({

@@ -57,7 +57,7 @@ def export(
     sets: Sets = [],  # noqa: B006
     profile: Annotated[
         str,
-        Option("--profile", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
+        Option("--for", metavar="NAME", help="Device to print for: cuda-sm80, opencl-nvidia, ...",
                unset="the run's, else the language's plainest"),
     ] = "",
     measure: Annotated[
@@ -100,9 +100,12 @@ def export(
     from ktc.exporting.writing import export as write
     from ktc.exporting.writing import own_target
     from ktc.recipes import is_recipe, open_recipe
+    from ktc.sources import unfinished
 
     runs = [each for run in runs for each in _runs_in(run)]
     paths = [Path(r) for r in runs]
+    if not passes and (error := next(filter(None, map(unfinished, paths)), None)):
+        raise error
     recipes = [open_recipe(p) for p in paths if _is_run(p) and not passes]
     for opened in recipes:
         for line in opened.notes:
@@ -154,11 +157,16 @@ def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: b
 def _runs_in(run: str) -> list[str]:
     """``run``, or the runs in a folder of runs, as `ktc optimize` of a program leaves it; of a sequence that of all its
     launches together."""
+    from ktc.sources import unfinished
+
     path = Path(run)
     if not _is_run(path) and (path / "sequence").is_dir() and _is_run(path / "fused"):
         note(f"note: the run of the launches together, {path / 'fused'}; those of single launches lie beside it")
         return [str(path / "fused")]
     inside = sorted(path.glob("*/recipe.json")) if path.is_dir() and not _is_run(path) else []
+    for begun in sorted(path.glob("*/run.json")) if inside else []:
+        if (error := unfinished(begun.parent)) is not None:
+            note(f"note: left out: {error.message}")
     return [str(p.parent) for p in inside] or [run]
 
 

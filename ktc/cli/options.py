@@ -15,7 +15,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.support.kept_results import results_kept
 
 from .command_parser import Argument, Option, parameters
-from .output import note
+from .output import drafting, note, waiting
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -260,7 +260,8 @@ def with_workload(program: Program, folder: Path | None = None) -> Program:
     from ktc.scaffold import with_draft
 
     folder = folder or Path("ktc-out") / program.kernel.name
-    drafted, todo = with_draft(program, folder)
+    with waiting(drafting(program.kernel.name)):
+        drafted, todo = with_draft(program, folder)
     how = "drafted" if todo else "found"
     note(f"no workload beside the source: {how} {folder / 'workload.toml'}" + (", edit it as you like" if todo else ""))
     for line in todo:

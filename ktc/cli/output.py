@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import textwrap
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,6 +149,41 @@ class Progress:
         """What takes time now, beside the bar, as far as a line holds it; silent where there is none."""
         if self._bar is not None:
             self._bar.update(self._task, description=text[:60])
+
+
+PATIENCE = 5.0
+"""Seconds after which somebody who sees plain lines is told what takes so long."""
+
+
+def drafting(kernel: str) -> str:
+    """What is done while a workload is drafted, for whoever waits for it."""
+    return f"drafting a workload for {kernel}, which is run on a few threads"
+
+
+@contextmanager
+def waiting(title: str, quiet: bool = False) -> Iterator[None]:
+    """Says on standard error what is done in the meantime: at once, with the time that it takes, on a terminal; in a
+    line elsewhere, if it takes more than :data:`PATIENCE`."""
+    if quiet:
+        yield
+    elif not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        late = threading.Timer(PATIENCE, note, [f"{title} ..."])
+        late.daemon = True
+        late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
+    else:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")))
+        with Bar(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+                 transient=True) as bar:  # fmt: skip
+            bar.add_task(title, total=None)
+            yield
 
 
 @contextmanager

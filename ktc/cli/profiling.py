@@ -55,6 +55,16 @@ def profile(
     ] = "auto",
     top: Annotated[int, Option("--top", least=1, help="Kernels in the table.")] = 15,
     shapes: Annotated[bool, Option("--shapes", help="List each kernel's geometries and arguments.")] = False,
+    contents: Annotated[
+        int,
+        Option(
+            "--contents",
+            metavar="MIB",
+            least=0,
+            help="Keep what buffers hold before the first launch of each kernel, so much of it: `ktc init --from` and "
+            "`ktc optimize` fill them alike, with indices that stay below what the program's did.",
+        ),
+    ] = 0,
     timeout: Annotated[
         int, Option("--timeout", metavar="SECONDS", least=0, help="Stop the program then; 0: never.")
     ] = 0,
@@ -63,8 +73,9 @@ def profile(
     """Run a program and rank its kernels by what a faster one would give the whole program.
 
     Any program whose kernels go through the CUDA driver: the runtime linked as a shared library or statically, CuPy,
-    PyTorch, Triton. No memory is recorded. Times are CUPTI's, stamped on the device; where CUPTI is not installed,
-    those of events around each launch. What a kernel can give at most is its time, or what it lies above its bound.
+    PyTorch, Triton. No memory is recorded without --contents. Times are CUPTI's, stamped on the device; where CUPTI is
+    not installed, those of events around each launch. What a kernel can give at most is its time, or what it lies above
+    its bound.
     Kernels that are launched right after each other on the same memory are named where one kernel of them could make
     the program faster; with --source, with the command that drafts their sequence from the host code.
 
@@ -72,6 +83,7 @@ def profile(
       ktc profile -- ./solver --size 4096
       ktc profile --source src -o solver.prof -- ./solver
       ktc profile --shapes -- python train.py
+      ktc profile --contents 512 --source src -- ./spmv matrix.mtx
     """
     from ktc.profiling import ProfileSettings
     from ktc.profiling import profile as run
@@ -79,7 +91,7 @@ def profile(
 
     if clock not in CLOCKS:
         raise usage(f"--clock takes one of {', '.join(CLOCKS)}, not '{clock}'")
-    found = run(command, Path(output), ProfileSettings(clock, timeout, json_))
+    found = run(command, Path(output), ProfileSettings(clock, timeout, json_, contents))
     show(found, source, define, include, top, shapes, json_)
     if not json_:
         print(output)
@@ -252,13 +264,13 @@ def tryout(
     ] = [],  # noqa: B006
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
-    out: Annotated[
-        str, Option("--out", metavar="DIR", help="Folder of the runs of `ktc optimize`, or a run's own.")
+    tuned: Annotated[
+        str, Option("--tuned", metavar="DIR", help="Folder of the runs of `ktc optimize`, or a run's own.")
     ] = "ktc-out",
     runs: Annotated[int, Option("--runs", least=1, help="Runs of the program each way, in turns.")] = 5,
-    output: Annotated[
+    compare: Annotated[
         list[str],
-        Option("--output", metavar="FILE[:DTYPE]", help="A file that the program writes, to be compared too "
+        Option("--compare", metavar="FILE[:DTYPE]", help="A file that the program writes, to be compared too "
                "(repeatable); of an array with its dtype (f32, f64, i32, i64, u8)."),
     ] = [],  # noqa: B006
     tolerance: Annotated[
@@ -270,12 +282,12 @@ def tryout(
 
     The program's launches of a kernel with a recipe are swapped where its workload gives their geometry for their
     sizes and what the tuned kernel assumes holds; all others stay. Times are of the whole program, as it is and
-    swapped, in turns. Outputs (standard output, and each --output) are compared: bytes, and of texts each line that
+    swapped, in turns. Outputs (standard output, and each --compare) are compared: bytes, and of texts each line that
     the program as it is prints alike in all runs; times and rates are left out.
 
     Examples:
       ktc profile -o p -- ./solver && ktc optimize p --source src && ktc tryout p --source src
-      ktc tryout p --source src --runs 9 --output result.bin:f32 --tolerance 1e-6
+      ktc tryout p --source src --runs 9 --compare result.bin:f32 --tolerance 1e-6
     """
     from ktc.ir.diagnostics import KtcError
     from ktc.observed.tryout import tryout as run
@@ -290,7 +302,7 @@ def tryout(
     with progress("running the program", quiet=json_) as bar:
         tree = SourceTree(tuple(folders), defines, tuple(include))
         done = run(
-            found, tree, Path(out), runs, output, tolerance, lambda n: bar.update(n, 2 * runs, "running the program")
+            found, tree, Path(tuned), runs, compare, tolerance, lambda n: bar.update(n, 2 * runs, "running the program")
         )
     print_json(tryout_json(done)) if json_ else _show_tryout(done)
     if done.failed or done.different:

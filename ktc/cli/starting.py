@@ -12,7 +12,7 @@ from ktc.ir.support.kept_results import results_kept
 
 from .command_parser import Argument, Option
 from .options import OUTPUT, Define, Include, Json, Template, preprocessing, usage
-from .output import ended, note, print_json, table, write_file
+from .output import drafting, ended, note, print_json, table, waiting, write_file
 
 
 def kernels(
@@ -207,7 +207,8 @@ def init(
             hint += f"; launched one after the other, they are a sequence: {each}"
         raise KtcError(e.code, e.message, e.loc, hint, exit_code=2) from e
     assert program.source is not None
-    text, todo = workload_text(program.kernel, program.source, target)
+    with waiting(drafting(program.kernel.name), quiet=json_):
+        text, todo = workload_text(program.kernel, program.source, target)
     write_file(target, text)
     if json_:
         return print_json({"workload": str(target), "todo": todo})
@@ -253,7 +254,8 @@ def _from_program(
         if target.exists() and not force:
             raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
         try:
-            made.append(write_workload(program, k, tree, target))
+            with waiting(drafting(short_name(k.kernel)), quiet=json_):
+                made.append(write_workload(program, k, tree, target))
         except KtcError as e:
             failed.append((k.kernel, e))
     if json_:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -25,9 +23,11 @@ from ktc.ir.workload.reference import FormulaError
 from ktc.scaffold.drafted_launches import compared_with
 from ktc.scaffold.model import Draft
 from ktc.scaffold.roles import buffers_of
-from ktc.scaffold.shapes import Extent
 from ktc.scaffold.windows import names_in
 
+from .call_fit import Fit, Sizes, own
+from .fitted_extents import fit_extents
+from .held_contents import values_held
 from .observed_calls import ObservedBuffer, ObservedCall, ObservedCalls
 
 MOST_TUNED, MOST_HELD_OUT = 4, 2
@@ -39,35 +39,6 @@ LEAST_SHARE = 0.01
 PER_BLOCK = (2, 4, 8, 16)
 """Elements a thread that a grid's formula may allow for."""
 
-MOST_FACTORS = 3
-"""Sizes whose product is tried as what an allocation holds."""
-
-GRAIN = 512
-"""Bytes to which allocators round up."""
-
-Sizes = dict[str, int]
-
-
-@dataclass
-class Fit:
-    """How the calls of a kernel are described.
-
-    ``calls`` and ``sizes``: the calls that become scenarios, with their sizes, the first ``tuned`` of them to be tuned
-    for. ``values``: of each scalar parameter, a
-    number, or an expression over the sizes. ``extents``: of buffers. ``own``: parameters, buffers and axes with a size
-    of their own. ``launch``: where the source's does not say it. ``doubts``: for the author to look at.
-    """
-
-    calls: list[ObservedCall]
-    sizes: list[Sizes]
-    tuned: int = 0
-    values: dict[str, str | int | float] = field(default_factory=dict)
-    extents: dict[str, Extent | None] = field(default_factory=dict)
-    nulls: dict[str, str] = field(default_factory=dict)
-    own: list[str] = field(default_factory=list)
-    launch: LaunchSpec | None = None
-    doubts: list[str] = field(default_factory=list)
-
 
 def fitted(d: Draft, o: ObservedCalls) -> Fit:
     """The calls of ``o`` in the terms of ``d``."""
@@ -75,25 +46,42 @@ def fitted(d: Draft, o: ObservedCalls) -> Fit:
     tuned = [c for c, s in zip(o.calls, shares) if s >= LEAST_SHARE][:MOST_TUNED] or list(o.calls[:1])
     rest = [c for c in o.calls if c not in tuned][:MOST_HELD_OUT]
     fit = Fit([*tuned, *rest], [], len(tuned))
+    _tell_apart(d, fit)
     fit.sizes = [_sizes(d, c, fit) for c in fit.calls]
     _scalars(d, fit)
-    _extents(d, fit)
+    fit_extents(d, fit)
     _launch(d, fit)
     _forget_unused(d, fit)
     return fit
 
 
+def _tell_apart(d: Draft, fit: Fit) -> None:
+    """Makes those parameters sizes of their own that the draft took for another size, and that are another number in
+    some call."""
+    for name, text in list(d.ties.items()):
+        same = isinstance(text, str) and all(
+            name not in c.scalars or text not in c.scalars or c.scalars[name] == c.scalars[text] for c in fit.calls
+        )
+        if isinstance(text, str) and text.isidentifier() and not same:
+            del d.ties[name]
+            fit.apart[name] = text
+
+
 def _sizes(d: Draft, call: ObservedCall, fit: Fit) -> Sizes:
-    """The sizes of ``call``: what was passed, and for the others what the launch and other parameters say."""
+    """The sizes of ``call``: what was passed, and for the others what the launch, other parameters and indices
+    that were held say."""
     sizes = {n: int(call.scalars[n]) for n in d.names if n in call.scalars}
     open_ = [n for n in d.names if n not in sizes]
     for i, name in enumerate(open_):
         others = {**dict.fromkeys(open_[i + 1 :], 1), **sizes}  # of a product that was passed, one is all of it
         found = _solved(d, call, others, name)
         if found is None:
+            found = next((n for c in d.contents if c.name == name and (n := values_held(c, d, call))), None)
+        if found is None:
             usual = max((s.get(name, 1) for _, s, _ in d.scenarios), default=1)
             found = _fitting(d, call, {**others, name: usual}, name)
-            text = f"{name}: no launch shows it; taken as large as the buffers allow"
+            more = "; `ktc profile --contents MIB` would" if any(c.name == name for c in d.contents) else ""
+            text = f"{name}: no launch shows it{more}; taken as large as the buffers allow"
             fit.doubts += [text] if text not in fit.doubts else []
         sizes[name] = found
     return sizes
@@ -180,67 +168,7 @@ def _scalars(d: Draft, fit: Fit) -> None:
                 fit.doubts.append(f"{name}: {len(set(values))} values were passed; the one that took longest is taken")
         else:
             fit.values[name] = name
-            _own(fit, name, [int(v) for v in values])
-
-
-def _own(fit: Fit, name: str, values: Sequence[int]) -> None:
-    fit.own.append(name)
-    for sizes, v in zip(fit.sizes, values):
-        sizes[name] = v
-
-
-def _extents(d: Draft, fit: Fit) -> None:
-    """The extents of buffers: as the draft has them, where they fit into what was passed."""
-    for b in buffers_of(d.kernel):
-        name, e = b.sym.name, d.shapes.get(b.sym.name)
-        fit.extents[name] = e
-        seen = [c.buffers.get(name) for c in fit.calls]
-        if any(x is None or (not x.null and not x.bytes) for x in seen):
-            continue
-        width = numpy_dtype(scalar_of(b.sym.type).name).itemsize
-        room = [x.bytes // width for x in seen if x is not None]
-        missing = [x is not None and x.null for x in seen]
-        if any(missing):
-            _own(fit, f"no_{name}", [int(m) for m in missing])
-            fit.nulls[name] = f"no_{name} == 1"
-        there = [(s, r) for s, r, m in zip(fit.sizes, room, missing) if not m]
-        fits = e is not None and all(0 <= _extent(e, s) <= r for s, r in there)
-        # A constant is what probes happened to touch; a formula that gives the allocation has the source's strides.
-        sized = e is not None and bool(e.factors)
-        plain = sized and e is not None and e.is_product
-        passed = sized and e is not None and {n for x in e.shape for n in names_in(x)} <= fit.calls[0].scalars.keys()
-        whole_of_it = passed and e is not None and all(_extent(e, s) == r for s, r in there)
-        if fits and (plain or whole_of_it):
-            continue
-        whole = None if plain else _allocated_product(fit, [x for x in seen if x is not None], width)
-        if fits or whole is not None:
-            fit.extents[name] = whole or e
-            continue
-        if e is not None:
-            fit.doubts.append(f"{name}: the drafted shape {' x '.join(e.shape)} is larger than what was passed")
-        fit.extents[name] = Extent((f"{name}_elements",), exact=True)
-        _own(fit, f"{name}_elements", [max(1, r) for r in room])
-
-
-def _allocated_product(fit: Fit, seen: Sequence[ObservedBuffer], width: int) -> Extent | None:
-    """The product of sizes, of as few as possible, that gives the elements of the whole allocations in all calls."""
-    known = [(s, x) for s, x in zip(fit.sizes, seen) if not x.null]
-    names = [n for n in fit.sizes[0] if n not in fit.own]
-    if not known or any(x.address != x.base for _, x in known):
-        return None
-    for degree in range(1, MOST_FACTORS + 1):
-        for factors in itertools.combinations_with_replacement(names, degree):
-            counts = [(math.prod(s[n] for n in factors) * width, x.bytes) for s, x in known]
-            if all(x in (n, -(-n // GRAIN) * GRAIN) for n, x in counts):
-                return Extent(factors, exact=True)
-    return None
-
-
-def _extent(e: Extent, sizes: Sizes) -> int:
-    try:
-        return e.value(sizes)
-    except (FormulaError, KeyError):
-        return -1
+            own(fit, name, [int(v) for v in values])
 
 
 def _launch(d: Draft, fit: Fit) -> None:
@@ -309,7 +237,7 @@ def _own_number(fit: Fit, seen: Sequence[int], name: str) -> str:
     """The number that all of ``seen`` are, or a size of its own called ``name``."""
     if len(set(seen)) == 1:
         return str(seen[0])
-    _own(fit, name, seen)
+    own(fit, name, seen)
     return name
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from ktc.capture import Capture, Launch
 from ktc.capture.capture_format import HEAD
 from ktc.ir.diagnostics import KtcError
@@ -14,7 +16,7 @@ from ktc.ir.frontend.host.captured import Instance
 from ktc.ir.types import Ptr
 from ktc.profiling import Profile, ranked, verdict
 from ktc.profiling.kernel_bounds import scalars_of
-from ktc.profiling.profile_format import Geometry
+from ktc.profiling.profile_format import Geometry, Launched, PointerArgument
 
 from .observed_calls import ObservedBuffer, ObservedCall, ObservedCalls, equal_buffers
 
@@ -94,8 +96,9 @@ def _of_profile(p: Profile) -> ProgramRecord:
     rows = ranked(p)
     for row in rows:
         usable = [f for f in row.launched if f.sized]
+        kept = _kept(row.launched)
         records = [
-            Record(s.geometry, s.arguments, {x.offset: ObservedBuffer(x.address, x.base, max(0, x.bytes))
+            Record(s.geometry, s.arguments, {x.offset: ObservedBuffer(x.address, x.base, max(0, x.bytes), kept.get(x))
                                              for x in s.pointers}, s.launches + s.captured, s.times.total)
             for s in row.shapes if not s.others
         ]  # fmt: skip
@@ -114,6 +117,13 @@ def _of_profile(p: Profile) -> ProgramRecord:
         p.folder, p.command, "ktc profile", tuple(kernels), p.seconds, tuple(unusable),
         (str(p.sources),) if p.sources is not None else (), verdict(p, rows).advice,
     )  # fmt: skip
+
+
+def _kept(launched: Sequence[Launched]) -> dict[PointerArgument, np.ndarray]:
+    """What buffers held before the first launch, by the pointers to them: other launches that were passed the same ones
+    count as having found them alike."""
+    pairs = [(x, f.contents.get(x.offset)) for f in launched if f.shapes for x in f.shapes[0].pointers]
+    return {x: np.memmap(path, np.uint8, "r") for x, path in pairs if path is not None}
 
 
 def _of_capture(c: Capture) -> ProgramRecord:

@@ -12,26 +12,25 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import i32
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.workload.input_data import numpy_dtype
 from ktc.scaffold.checking.scenario_doubts import check_scenarios
 from ktc.scaffold.draft import draft
 from ktc.scaffold.drafted_launches import guessed
+from ktc.scaffold.given_values import steering
 from ktc.scaffold.model import Draft
 from ktc.scaffold.roles import access_role, buffers_of
 from ktc.scaffold.text import MAX_VALUES, filled, kernel_lines, plain, undeclared
 from ktc.scaffold.windows import names_in
 
-from .fitted_calls import Fit, fitted
-from .observed_calls import ObservedCall, ObservedCalls
+from .call_fit import Fit
+from .fitted_calls import fitted
+from .held_contents import as_held, content_of, extent_at, said, statistics_text, tied_by_contents
+from .observed_calls import ObservedCalls
 
 if TYPE_CHECKING:
     from ktc.sources import SourceSpec
 
 LARGEST_ALIGN = 16
 """Bytes of the widest access: a larger alignment helps nothing, and fewer callers keep to it."""
-
-COLUMN = 23
-"""Where comments begin."""
 
 
 def observed_workload(k: Kernel, source: SourceSpec, target: Path, o: ObservedCalls) -> tuple[str, list[str]]:
@@ -41,10 +40,10 @@ def observed_workload(k: Kernel, source: SourceSpec, target: Path, o: ObservedCa
     Raises:
         KtcError: E-SCAFFOLD for a kernel that a workload cannot describe.
     """
-    d = _drafted(k, o)
+    d = tied_by_contents(_drafted(k, o), o)
     fit = fitted(d, o)
     if k.launch is not None and fit.launch is not None:  # the program was built otherwise than the source says
-        d = _drafted(k.with_(launch=None), o)
+        d = tied_by_contents(_drafted(k.with_(launch=None), o), o)
         fit = fitted(d, o)
     d.doubts = [x for x in d.doubts if not x.startswith(("the launch: ", "run at "))]
     text = _text(d, k, source, target, o, fit, {})
@@ -90,7 +89,7 @@ def _text(
             lines += ["", "[[args]]", *_argument(d, p, o, fit)]
     for name in _launch_sizes(d, fit):
         lines += ["", "[[args]]", f'name = "{name}"', 'dtype = "i32"', 'role = "scalar"']
-        lines.append(_said(f'value = "{name}"', "observed: what the launch is made of"))
+        lines.append(said(f'value = "{name}"', "observed: what the launch is made of"))
     if fit.launch is not None:
         grid, block = (", ".join(f'"{e}"' for e in x) for x in (fit.launch.grid, fit.launch.block))
         lines += ["", "[launch]                 # observed", f"grid = [{grid}]", f"block = [{block}]"]
@@ -134,12 +133,12 @@ def _scalar(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
     seen = [(c.scalars[name], c.launches) for c in o.calls if name in c.scalars]
     text = f'value = "{plain(value)}"' if isinstance(value, str) else f"value = {_number(value, p)}"
     where = "observed: what the launch is made of" if name in fit.sizes[0] else "CHECK"
-    lines = [_said(text, _values_text(seen) if seen else where)]
+    lines = [said(text, _values_text(seen) if seen else where)]
     most = d.most.get(name)
     if isinstance(value, str) and name in d.roles.sizes and most is not None and scalar_of(p.sym.type).bits >= 32:
         all_seen = [int(v) for v, _ in seen]
         low, high = min([1, *all_seen]), max([most, *all_seen])
-        lines += [_said(f"range = [{low}, {high}]", "guessed: what 32-bit indices allow"), 'guessed = ["range"]']
+        lines += [said(f"range = [{low}, {high}]", "guessed: what 32-bit indices allow"), 'guessed = ["range"]']
     return lines
 
 
@@ -169,27 +168,27 @@ def _buffer(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
     shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
     own = extent is not None and extent.factors == (f"{name}_elements",)
     note = "observed: the allocation" if own else "" if extent is not None and extent.plausible else "CHECK"
-    lines = [f'role = "{d.role(p)}"', _said(f"shape = [{shape}]", note)]
-    content = _content(p, fit.calls)
+    lines = [f'role = "{d.role(p)}"', said(f"shape = [{shape}]", note)]
+    content = content_of(p, fit.calls, [extent_at(extent, s) for s in fit.sizes])
     more, guessed, observed = [*filled(d, p)[0]], set(filled(d, p)[1]), list[str]()
     if content is not None and d.role(p) != "out":
-        replaced = _as_held(content, more)
+        replaced = as_held(content, more, p.sym in steering(d.kernel))
         if replaced is not None:
             more, guessed, observed = replaced, guessed - {"range"}, ["range"]
-        lines[0] = _said(lines[0], f"observed: {statistics_text(content)}")
+        lines[0] = said(lines[0], f"observed: {statistics_text(content)}")
     lines += more
     if name in fit.nulls:
-        lines.append(_said(f'null = "{fit.nulls[name]}"', "observed: some calls pass none"))
+        lines.append(said(f'null = "{fit.nulls[name]}"', "observed: some calls pass none"))
     if name in undeclared(d.kernel) and not any(name in pair for pair in o.equal):
         apart = o.apart(name)
         why = (
             "observed: an allocation of its own" if apart else "guessed: CHECK: no caller passes the same memory twice"
         )
-        lines.append(_said("noalias = true", why))
+        lines.append(said("noalias = true", why))
         (observed.append if apart else guessed.add)("noalias")
     align = min(LARGEST_ALIGN, o.alignments.get(name, 0))
     if align > 1:
-        lines.append(_said(f"align = {align}", "observed: of every pointer that was passed"))
+        lines.append(said(f"align = {align}", "observed: of every pointer that was passed"))
         observed.append("align")
     for key, facts in (("guessed", sorted(guessed)), ("observed", observed)):
         lines += [f"{key} = [" + ", ".join(f'"{f}"' for f in facts) + "]"] if facts else []
@@ -197,48 +196,6 @@ def _buffer(d: Draft, p: Param, o: ObservedCalls, fit: Fit) -> list[str]:
         if name == pair[0] and isinstance(t, Ptr):
             fit.doubts.append(f"{pair[0]} and {pair[1]} were the same memory in some calls; scenarios pass two buffers")
     return lines
-
-
-def _content(p: Param, calls: Sequence[ObservedCall]) -> np.ndarray | None:
-    """What the buffer held in the call that took longest, of those whose memory was recorded."""
-    for c in calls:
-        b = c.buffers.get(p.sym.name)
-        if b is not None and b.content is not None:
-            dtype = numpy_dtype(scalar_of(p.sym.type).name)
-            whole = b.content.size // dtype.itemsize * dtype.itemsize
-            return b.content[:whole].view(dtype) if whole else None
-    return None
-
-
-def _as_held(values: np.ndarray, drafted: Sequence[str]) -> list[str] | None:
-    """How a buffer is to be filled, to hold such values; None where what was drafted says more: indices, offsets."""
-    kinds = ("index", "offsets", "distinct", "distinct-rows", "zeros")
-    if any(line.startswith(f'init = "{k}"') for line in drafted for k in kinds):
-        return None
-    if values.dtype.kind in "iu":
-        return ['init = "ints"', _said(f"range = [{int(values.min())}, {int(values.max())}]", "observed")]
-    if values.dtype.kind == "b":
-        return None
-    finite = values.astype(np.float64)
-    finite = finite[np.isfinite(finite)]
-    low, high = (float(f"{x:.4g}") for x in (finite.min(), finite.max())) if finite.size else (0.0, 0.0)
-    if not low < high:
-        return None
-    return ['init = "uniform"', _said(f"range = [{low!r}, {high!r}]", "observed")]
-
-
-def statistics_text(values: np.ndarray) -> str:
-    """``1000 elements, -20 to 79.9, mean 30, 1 % zeros, 3 NaN``."""
-    numbers = values.astype(np.float64)
-    finite = numbers[np.isfinite(numbers)]
-    parts = [f"{values.size} elements"]
-    if finite.size:
-        parts += [f"{finite.min():.4g} to {finite.max():.4g}", f"mean {finite.mean():.4g}"]
-    zeros = float((numbers == 0).mean()) if numbers.size else 0.0
-    parts += [f"{zeros:.0%} zeros"] if zeros else []
-    for what, n in (("NaN", np.isnan(numbers).sum()), ("infinite", np.isinf(numbers).sum())):
-        parts += [f"{n} {what}"] if n else []
-    return ", ".join(parts)
 
 
 def _scenarios(d: Draft, o: ObservedCalls, fit: Fit, marks: dict[str, str]) -> list[list[str]]:
@@ -254,7 +211,7 @@ def _scenarios(d: Draft, o: ObservedCalls, fit: Fit, marks: dict[str, str]) -> l
         doubt = f"            # CHECK: {marks[name]}" if name in marks else ""
         weight = f"weight = {max(share, 1e-4):.4g}" if i < fit.tuned else "heldout = true"
         out.append(["[[scenario]]", f'name = "{name}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}",
-                    _said(weight, how)])  # fmt: skip
+                    said(weight, how)])  # fmt: skip
     if not fit.own and (fit.launch is None or not _numbers_in(fit.launch.grid)):
         for title, sizes, more in d.scenarios:
             if title == "odd" and sizes.keys() == fit.sizes[0].keys() and sizes not in fit.sizes:
@@ -266,7 +223,3 @@ def _scenarios(d: Draft, o: ObservedCalls, fit: Fit, marks: dict[str, str]) -> l
 
 def _numbers_in(axes: Sequence[str]) -> bool:
     return any(a.isdigit() and a != "1" for a in axes)
-
-
-def _said(line: str, comment: str) -> str:
-    return f"{line:<{COLUMN}} # {comment}" if comment else line

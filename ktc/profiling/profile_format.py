@@ -24,13 +24,16 @@ could not (:mod:`ktc.observed.tryout`).
 how often, and the (offset, offset) of pointers that were equal each time; those with none are left out.
 ``strays``: kernels that ran on the device and belong to no launch that was seen: nodes of graphs, and what reached the
 driver another way.
+
+With contents, ``contents/PID.FUNCTION.OFFSET`` holds the bytes from a pointer of the function's first launch to the end
+of its allocation, as they were before that launch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +115,9 @@ class Launched:
     alignments: Mapping[int, int]
     equal: frozenset[tuple[int, int]]
     shapes: tuple[Shape, ...]
+    contents: Mapping[int, Path] = field(default_factory=dict)
+    """By the offset of a pointer, a file with what lay from there to the end of its allocation before the first
+    launch, that of ``shapes[0]``; where it was kept."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,8 @@ class Profile:
         try:
             head = json.loads((folder / PROFILE).read_text("utf-8"))
             rows = [json.loads(p.read_text("utf-8")) for p in sorted(folder.glob("profile.*.json"))]
-            return Profile(folder, tuple(head["command"]), head["status"], head["seconds"], tuple(map(_process, rows)),
+            processes = tuple(_process(r, folder) for r in rows)
+            return Profile(folder, tuple(head["command"]), head["status"], head["seconds"], processes,
                            head.get("cwd", ""))  # fmt: skip
         except FileNotFoundError as e:
             hint = f"ktc profile -o {folder} -- PROGRAM writes one"
@@ -206,11 +213,12 @@ class Profile:
             raise KtcError("E-PROFILE", f"the profile {folder} cannot be read: {e}", exit_code=2) from e
 
 
-def _process(row: Mapping[str, Any]) -> Process:
+def _process(row: Mapping[str, Any], folder: Path) -> Process:
     plain = {k: row[k] for k in ("pid", "program", "complete", "clock", "why", "device", "seconds", "before",
                                  "launching", "span", "busy", "copies", "copied_bytes", "copy_seconds", "graphs",
                                  "lost")}  # fmt: skip
-    launched = tuple(_launched(r) for r in row["functions"])
+    kept = folder / "contents"
+    launched = tuple(_launched(r, kept, f"{row['pid']}.{i}.") for i, r in enumerate(row["functions"]))
     strays = tuple(Stray(r["symbol"], r["kernel"], r["in_graph"], _geometry(r), _times(r)) for r in row["strays"])
     successions = tuple(
         Succession((f, r), (g, s), count, tuple((a, b) for a, b in equal))
@@ -219,10 +227,12 @@ def _process(row: Mapping[str, Any]) -> Process:
     return Process(**plain, graph_times=_times(row["graph"]), launched=launched, strays=strays, successions=successions)
 
 
-def _launched(row: Mapping[str, Any]) -> Launched:
+def _launched(row: Mapping[str, Any], kept: Path, prefix: str) -> Launched:
+    """``kept``: the folder of contents, in which those of this kernel begin with ``prefix``."""
+    contents = {int(p.suffix[1:]): p for p in kept.glob(f"{prefix}*") if p.suffix[1:].isdigit()}
     return Launched(row["symbol"], row["kernel"], row["image"], row["launches"], row["sized"],
                     tuple((a, b) for a, b in row["parameters"]), dict(row["alignments"]),
-                    frozenset((a, b) for a, b in row["equal"]), tuple(map(_shape, row["rows"])))  # fmt: skip
+                    frozenset((a, b) for a, b in row["equal"]), tuple(map(_shape, row["rows"])), contents)  # fmt: skip
 
 
 def _shape(row: Mapping[str, Any]) -> Shape:

@@ -23,7 +23,16 @@ SOURCE = Path(__file__).parent / "profiler.cpp"
 PARTS = (
     *(
         SOURCE.with_name(name)
-        for name in ("driver.h", "device_clock.h", "launch_table.h", "profile_state.h", "swaps.h", "hooks.h")
+        for name in (
+            "driver.h",
+            "device_clock.h",
+            "launch_table.h",
+            "contents.h",
+            "profile_state.h",
+            "swap_memory.h",
+            "swaps.h",
+            "hooks.h",
+        )
     ),
     Path(__file__).parent.parent / "capture" / "json_text.h",
 )
@@ -34,11 +43,13 @@ CLOCKS = ("auto", "cupti", "events")
 @dataclass(frozen=True)
 class ProfileSettings:
     """``clock``: what takes the times; ``auto``: CUPTI, and events where it is not there. ``timeout_s``: 0 for none.
-    ``quiet``: what the program prints goes to standard error."""
+    ``quiet``: what the program prints goes to standard error. ``contents_mib``: of what buffers hold before the first
+    launch of each kernel, so much is kept."""
 
     clock: str = "auto"
     timeout_s: float = 0
     quiet: bool = False
+    contents_mib: int = 0
 
 
 def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = ProfileSettings()) -> Profile:
@@ -57,6 +68,7 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
     _remove_earlier(folder)
     made_empty(folder)
     variables = {"KTC_PROFILE_DIR": str(folder.resolve()), "KTC_PROFILE_CUPTI": ":".join(map(str, cupti))}
+    variables["KTC_PROFILE_CONTENTS"] = str(settings.contents_mib << 20)
     begun = time.monotonic()
     status = run_preloaded(command, library, variables, settings.timeout_s, settings.quiet)
     seconds = time.monotonic() - begun
@@ -74,7 +86,8 @@ def profile(command: Sequence[str], folder: Path, settings: ProfileSettings = Pr
 def _remove_earlier(folder: Path) -> None:
     """Takes the files of an earlier profile out of ``folder``."""
     if (folder / PROFILE).is_file():
-        shutil.rmtree(folder / "sources", ignore_errors=True)
+        for kept in ("sources", "contents"):
+            shutil.rmtree(folder / kept, ignore_errors=True)
         for path in folder.glob("profile*.json"):
             path.unlink()
 

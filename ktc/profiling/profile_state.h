@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "contents.h"
 #include "device_clock.h"
 #include "driver.h"
 #include "launch_table.h"
@@ -41,6 +42,7 @@ struct Profile {
   Cupti cupti;
   Events *events = nullptr;
   Swaps swaps;
+  Contents contents;
   std::string clock = "none", why, device;
   double loaded = now(), first_launch = 0, last_launch = 0, written = now(), writing = 0;
   pid_t owner = 0;

@@ -2,12 +2,12 @@
 //
 // Preloaded (LD_PRELOAD) by `ktc profile`. It stands in front of the driver's launch functions, however the program
 // finds them (driver.h), and adds what the device did (device_clock.h) to a table of launches (launch_table.h). No
-// memory is copied and nothing waits for the device before the program ends.
+// memory is copied and nothing waits for the device before the program ends, unless contents are asked for (contents.h).
 //
 // Settings (environment): KTC_PROFILE_DIR, the folder; KTC_PROFILE_CUPTI, libcupti.so (empty: events);
-// KTC_PROFILE_CLOCK=none: no times; KTC_PROFILE_SWAPS: kernels to launch instead (swaps.h).
-// Output: DIR/profile.PID.json, written every other second and when the program ends; DIR/sources/*.cu, what the program
-// compiled as it ran.
+// KTC_PROFILE_CLOCK=none: no times; KTC_PROFILE_SWAPS: kernels to launch instead (swaps.h); KTC_PROFILE_CONTENTS: bytes
+// of buffers to keep. Output: DIR/profile.PID.json, written every other second and when the program ends;
+// DIR/sources/*.cu, what the program compiled as it ran; DIR/contents, what buffers held.
 #include "profile_state.h"
 
 namespace {
@@ -144,24 +144,28 @@ Result launched(void *handle, const Geometry &g, void **params, void **extra, vo
   start();
   Inside here;
   Profile &p = profile();
-  bool captured = is_captured(stream), fresh = false;
-  size_t row;
+  bool captured = is_captured(stream), fresh = false, first = false;
+  size_t row, function;
   const Swap *swap;
   Bytes arguments;
+  std::vector<Pointer> pointers;
   {
     std::lock_guard<std::mutex> guard(p.table.lock);
-    size_t f = function_of(p, handle, caller);
+    size_t f = function = function_of(p, handle, caller);
+    first = p.table.functions[f].launches == 0 && !captured && p.contents.wanted();
     arguments = arguments_of(p.table.functions[f], params, extra);
     row = p.table.row_of(f, g, arguments, fresh);
     Row &r = p.table.rows[row];
     if (fresh && !r.others) r.swap = p.swaps.of(p.table.functions[f].symbol, g, arguments);
     swap = r.swap;
+    if (first) pointers = r.pointers;
     p.table.follows(stream, row, arguments);
     ++p.table.functions[f].launches;
     ++(captured ? p.table.rows[row].captured : p.table.rows[row].launches);
     p.last_launch = now();
     if (!p.first_launch) p.first_launch = p.last_launch;
   }
+  if (first) p.contents.keep(function, pointers, stream);
   if (swap) {
     bool ready = p.swaps.ready(*swap, captured, stream, arguments);
     std::lock_guard<std::mutex> guard(p.table.lock);

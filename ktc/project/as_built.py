@@ -172,6 +172,9 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
             try:
                 read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
             except KtcError as e:
+                if more_macros := _of_the_build(e, given, flags):
+                    macros |= more_macros
+                    continue
                 if dialect_of(file, text) is not CUDA or not (around := _around(e, given, flags)):
                     raise
                 switches |= around
@@ -206,6 +209,14 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         notes.append(f"the project is taken to be built with CUDA ({' '.join(f'-D {n}' for n in switches)})")
     notes += stops
     return Reading(file, tuple(shown), (*switches.items(), *macros.items(), *hidden.items()), tuple(notes))
+
+
+def _of_the_build(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:
+    """The build's macros that a file mentions which cannot be read without them, as its ``#error`` may say."""
+    if e.code != "E-PP-DIRECTIVE" or e.loc is None or not os.path.isfile(e.loc.file):
+        return {}
+    text = read_source(e.loc.file)
+    return {n: v for n, v in flags.macros.items() if n not in given and re.search(rf"\b{n}\b", text)}
 
 
 def _around(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:

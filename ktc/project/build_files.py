@@ -1,5 +1,5 @@
-"""What a project's Makefile, CMakeLists.txt or setup.py says of how its sources are compiled: include folders and
-macros.
+"""What a project's compilation database, Makefile, CMakeLists.txt or setup.py says of how its sources are compiled:
+include folders and macros.
 
 Read as text, nothing is run. What stands under a condition that cannot be told, is computed by a function, or is said
 in two ways is left out.
@@ -19,6 +19,7 @@ from ktc.ir.support.kept_results import kept
 from ktc.project.source_trees import read_bytes
 
 from .cmake_files import commands
+from .compile_commands import flags_of
 from .project_roots import is_within
 from .python_builds import python_macros
 
@@ -47,11 +48,15 @@ class BuildFlags:
 
 
 def build_flags(source: str, root: str) -> BuildFlags:
-    """What the nearest build file above ``source``, in the project ``root``, says; a Makefile that says nothing, as one
+    """What the project's compilation database says of ``source`` (:mod:`.compile_commands`), or else the nearest build
+    file above it, in the project ``root``; a Makefile that says nothing, as one
     that only includes what a configuration writes, leaves it to a CMakeLists.txt that adds its folder to a build.
     Where none of these says anything, Python files that build extensions do (:mod:`.python_builds`). Folders outside
     the project are left out."""
-    flags = _of_makefiles(source, root)
+    database, words = flags_of(source, root)
+    flags = _flags(database, root, words) if database else BuildFlags()
+    if not flags.folders and not flags.macros:
+        flags = _of_makefiles(source, root)
     if flags.folders or flags.macros or not root:
         return flags
     key = ("python macros", source, root)

@@ -47,7 +47,7 @@ class InNotebook:
 
     def __init__(self, display: Any) -> None:
         self._board, self._drawn = Board(), 0.0
-        self._handle = display(_Html(board_html(self._board)), display_id=True)
+        self._handle = display(_Standing(self._board), display_id=True)
 
     def __call__(self, event: Event) -> None:
         self._board = after(self._board, event)
@@ -58,25 +58,41 @@ class InNotebook:
         """Draw what stands now."""
         self._drawn = time.monotonic()
         if self._handle is not None:
-            self._handle.update(_Html(board_html(self._board)))
+            self._handle.update(_Standing(self._board))
 
 
-class _Html:
-    """Markup that a notebook shows, and text that others do."""
+class _Standing:
+    """Where a run stands: a table in a notebook, lines where only text is shown."""
 
-    def __init__(self, markup: str) -> None:
-        self._markup = markup
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def __repr__(self) -> str:
+        return "\n".join([_head(self._board), *("  ".join(c for c in row if c) for row in _rows(self._board))])
 
     def _repr_html_(self) -> str:
-        return self._markup
+        return board_html(self._board)
 
 
 def board_html(board: Board) -> str:
     """Where a run stands, as a table."""
     from .reprs import in_notebook
 
+    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in _rows(board))
+    heads = "".join(f"<th>{h}</th>" for h in ("scenario", "original", "best", "speed-up", ""))
+    bar = f'<progress max="1" value="{board.done:.3f}"></progress> {escape(_head(board))}'
+    return in_notebook(f'{bar}<table class="ktc-table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>')
+
+
+def _head(board: Board) -> str:
+    """Phase, measurements and time."""
     left = f", {clock(board.left)} left at most" if board.left is not None and board.phase != "done" else ""
-    head = f"{board.phase} {board.scenario}: {board.spent}/{board.budget} measured, {clock(board.elapsed)}{left}"
+    return f"{board.phase} {board.scenario}: {board.spent}/{board.budget} measured, {clock(board.elapsed)}{left}"
+
+
+def _rows(board: Board) -> list[tuple[str, str, str, str, str]]:
+    """Of each scenario its name, the original's time, the best one, how much faster that is, and what is faster and not
+    verified yet."""
     rows = []
     for r in board.rows:
         waits = f"{timed(r.pending)}, not yet verified" if r.pending else ""
@@ -87,10 +103,7 @@ def board_html(board: Board) -> str:
             best = f"{timed(r.verified)}, verified" if r.verified else ""
             gain = f"{r.gain(r.verified):.2f}x" if r.verified else ""
         rows.append((r.scenario, original, best, gain, waits))
-    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    heads = "".join(f"<th>{h}</th>" for h in ("scenario", "original", "best", "speed-up", ""))
-    bar = f'<progress max="1" value="{board.done:.3f}"></progress> {escape(head)}'
-    return in_notebook(f'{bar}<table class="ktc-table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>')
+    return rows
 
 
 def timed_result(e: Event) -> str:

@@ -176,8 +176,8 @@ def optimize(program: Program, known: Known, settings: Settings) -> Done:
 
 
 def tryout(program: Program, known: Known, settings: Settings) -> Done:
-    outputs = [x for name in program.files() for x in ("--output", name)]
-    options = ["--source", str(program.root), *_headers(program), "--out", program.place("runs"), "--json",
+    outputs = [x for name in program.files() for x in ("--compare", name)]
+    options = ["--source", str(program.root), *_headers(program), "--tuned", program.place("runs"), "--json",
                "--runs", str(settings.runs), "--tolerance", SUMS, *outputs]  # fmt: skip
     return _ktc(program, ["tryout", program.place("profile"), *options], settings, _tried)
 

@@ -7,10 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from ktc.cli import output
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -299,3 +302,16 @@ def test_kernels_in_a_header_that_is_not_found(ktc_run, tmp_path: Path) -> None:
     assert done.returncode == 1 and "lib/k.cuh (-I DIR" in done.stderr and "vector" not in done.stderr
     done = ktc_run("kernels", "binding.cu", "-I", "inc", "-D", "N=3")
     assert done.returncode == 0 and "binding.cu:3:21 and 1 more" in done.stdout
+
+
+def test_what_takes_long_is_said_once_it_does(monkeypatch, capsys):
+    monkeypatch.setattr(output, "PATIENCE", 0.01)
+    with output.waiting("drafting"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == "drafting ...\n"
+    with output.waiting("drafting", quiet=True):
+        time.sleep(0.05)
+    monkeypatch.setattr(output, "PATIENCE", 60.0)
+    with output.waiting("drafting"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -47,6 +47,20 @@ def test_a_run_that_has_not_ended(tmp_path: Path) -> None:
         assert found.code == "E-RUN-UNFINISHED" and f"ktc report {tmp_path}" in found.hint, args
 
 
+def test_a_run_that_has_not_ended_has_nothing_to_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its folder has a drafted workload, by which it could pass for a kernel that nobody tuned."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / "run.json").write_text("{}")
+    (begun / "workload.toml").write_text('[kernel]\nsource = "k.cu"\nname = "k"\n')
+    assert error("export", str(begun)).code == "E-RUN-UNFINISHED"
+    ended = tmp_path / "ended"
+    ended.mkdir()
+    (ended / "recipe.json").write_text("{}")
+    error("export", str(tmp_path), "--to", "source")
+    assert f"left out: the run in {begun} has not ended" in capsys.readouterr().err
+
+
 def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
     one = tmp_path / "scale"
     one.mkdir()

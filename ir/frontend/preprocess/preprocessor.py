@@ -336,9 +336,11 @@ def preprocess(
         read = out.sources.get(loc.file) or out.sources.get(os.path.abspath(loc.file), "")
         names = other_branches(read, loc.line) if message.startswith("#error") else []
         branch = " or ".join(f"-D {n}" for n in names) or "-D NAME=VALUE"
-        raise KtcError(
-            "E-PP-DIRECTIVE", message, loc, hint=f"fix the directive, or choose another branch with {branch}"
-        )
+        hint = f"fix the directive, or choose another branch with {branch}"
+        if message.startswith("#error"):
+            written = "a build's compile_commands.json is read (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)"
+            hint = f"{written}; without one, {hint}"
+        raise KtcError("E-PP-DIRECTIVE", message, loc, hint=hint)
     out.defined = frozenset(pp.macros)
     for name, macro in pp.macros.items():
         if macro.arglist is None and len(macro.value) == 1 and macro.value[0].value.isdigit():

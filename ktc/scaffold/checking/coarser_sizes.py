@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..model import Draft
 from ..probe import Prober, Seen
-from .confirming import defect
+from .confirming import beyond_a_constant, defect
 
 STEPS = (64, 128, 256, 512, 1024)
 """What is tried; sizes of probes are multiples of up to 32."""
@@ -16,7 +16,10 @@ RUNS = 3
 
 def coarser(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     """``seen``; where runs have a defect that is gone with one size in multiples of more, with that rounded up."""
-    if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, s.sizes) for s in seen[:RUNS]):
+    if any(e is None for e in d.shapes.values()):
+        return seen
+    found = next(filter(None, (defect(d, probe, s.sizes) for s in seen[:RUNS])), "")
+    if not found or beyond_a_constant(d, found):
         return seen
     own = [n for n in d.names if n in d.roles.sizes and n not in {**d.given, **d.stops}]
     for step in STEPS:

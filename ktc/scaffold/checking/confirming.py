@@ -43,7 +43,10 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
     """``seen``, or the same at larger sizes, all or one of them, where runs have a defect only at smaller ones: shared
     memory that is as long as a size holds the numbers of a block only from some size on."""
     looked_at = [s.sizes for s in seen[:3] if d.possible(s.sizes)]
-    if any(e is None for e in d.shapes.values()) or not any(defect(d, probe, sizes) for sizes in looked_at):
+    if any(e is None for e in d.shapes.values()):
+        return seen
+    wrong = next(filter(None, (defect(d, probe, sizes) for sizes in looked_at)), "")
+    if not wrong or beyond_a_constant(d, wrong):
         return seen
     each = {n for n in d.names if n in d.roles.sizes} - {*d.roles.windows}
     own = each - d.roles.divisors
@@ -54,6 +57,13 @@ def large_enough(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
             found = [probe.look(sizes, d.fills(probe, sizes)) for sizes in more]
             return [s for s in found if s is not None] or seen
     return seen
+
+
+def beyond_a_constant(d: Draft, found: str) -> bool:
+    """Whether a run reached beyond a buffer whose length no size makes, as :func:`defect` says: at larger sizes it
+    would as well."""
+    fixed = (b for b, e in d.shapes.items() if e is not None and not e.factors)
+    return any(f"out-of-bounds: {b}[" in found for b in fixed)
 
 
 def confirm_in_time(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:

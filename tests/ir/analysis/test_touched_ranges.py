@@ -7,12 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ktc.ir.analysis.touched_ranges import touched_ranges
+from ktc.ir.analysis.touched_ranges import TouchedRange, _together, touched_ranges
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Var
 from ktc.ir.text import print_expr
+from ktc.ir.walk import substitute_expr
 
 STENCIL = """
 __global__ void k(float* y, const float* x, int n, int m) {
@@ -199,3 +201,26 @@ def test_what_is_not_known_is_not_claimed(body: str) -> None:
 def test_a_buffer_that_the_kernel_never_names_is_not_among_them() -> None:
     k = kernel(one(f"{INDEX} if (i < n) y[i] = 1;"))
     assert [s.name for s in touched_ranges(k)] == ["y"]
+
+
+def test_what_launches_touch_together_is_no_less_than_what_each_does() -> None:
+    """Of every two kernels with the same arguments, at sizes that fulfil the conditions of what is said of both."""
+    first = kernel(KERNELS["a stencil"][0])
+    known = []
+    for text, want in KERNELS.values():
+        k = kernel(text)
+        r = touched_ranges(k)[k.param("y").sym] if want else None
+        same = {k.param(n).sym: Var(first.param(n).sym) for n in ("n", "m")}
+        known += [TouchedRange(*(substitute_expr(e, same) for e in (r.low, r.high)),
+                               tuple(substitute_expr(e, same) for e in r.least_zero))] if r else []  # fmt: skip
+    tried = 0
+    for a, b, n, m in product(known, known, (1, 2, 5, 33), (1, 3, 8)):
+        at = {"n": n, "m": m}
+        both = _together(a, b)
+        if all(int(evaluate(e, at) or 0) >= 0 for e in both.least_zero):
+            lows, highs = (
+                [int(evaluate(e, at) or 0) for e in ends] for ends in zip(*((r.low, r.high) for r in (a, b, both)))
+            )
+            assert lows[2] <= min(lows) and highs[2] >= max(highs), (a, b, n, m)
+            tried += 1
+    assert tried > 1000

@@ -103,6 +103,13 @@ class Recorded(ArrayKernels):
         assert arrays["y"] is self.shared
 
 
+class Fused(Recorded):
+    """Launches of which one alone may have nothing to pass on."""
+
+    def launch(self, launch: Launch, arrays: dict[str, np.ndarray]) -> None:  # type: ignore[override]
+        self.made.append((launch.kernel.file.stem, launch.grid, 0))
+
+
 def test_launches_are_made_in_order_in_memory_that_they_share(sheet: Path, tmp_path: Path) -> None:
     built = build([], [ktc.load(str(sheet))], "cuda")
     (tmp_path / "kernel.json").write_text(json.dumps(built.artefact.to_json()))
@@ -125,6 +132,21 @@ def test_what_any_launch_relies_on_is_decided_before_the_first(sheet: Path, tmp_
         kernels = Recorded(tmp_path)
         kernels.run({"x": np.zeros(n, np.float32), "z": np.zeros(n, np.float32)}, {})
         assert [file for file, _, _ in kernels.made] == files
+
+
+def test_a_fusion_on_a_guess_is_not_taken_where_memory_overlaps(tmp_path: Path) -> None:
+    """Nobody promises that ``z`` is not in ``x``; ``y`` is the sequence's own."""
+    (tmp_path / "kernels.cu").write_text(SOURCE.replace(" __restrict__", ""))
+    guessed = SHEET.replace("noalias = true\n", 'noalias = true\nguessed = ["noalias"]\n')
+    (tmp_path / "shares.toml").write_text(guessed)
+    program = dataclasses.replace(ktc.load(str(tmp_path / "shares.toml")), preset=("raise | fuse-launches", {}))
+    built = build([], [program], "cuda")
+    (tmp_path / "kernel.json").write_text(json.dumps(built.artefact.to_json()))
+    memory = np.zeros(300, np.float32)
+    for first, files in ((200, ["tuned0"]), (100, ["tuned0"]), (99, ["original", "original_2"]), (0, ["original"] * 2)):
+        kernels = Fused(tmp_path)
+        kernels.run({"x": memory[:100], "z": memory[first : first + 100]}, {})
+        assert [file.removesuffix("_2") for file, _, _ in kernels.made] == [f.removesuffix("_2") for f in files], first
 
 
 def test_the_package_runs_without_ktc(sheet: Path, tmp_path: Path, ktc_run: Run) -> None:

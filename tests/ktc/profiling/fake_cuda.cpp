@@ -117,6 +117,9 @@ int cuGraphLaunch(void *, void *) {
   run("_Z4stepPfi", grid, block, 0, true);
   return 0;
 }
+int cuStreamSynchronize(void *) { return 0; }
+int cuStreamCreate(void **s, unsigned) { return *s = &gap, 0; }
+int cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t n, void *s) { return s == &gap ? memcpy(to, (void *)from, n), 0 : 1; }
 int cuCtxGetCurrent(void **c) { return *c = &clock_ns, 0; }
 int cuEventCreate(u64 **e, unsigned) { return *e = new u64, 0; }
 int cuEventRecord(u64 *e, void *) { return *e = clock_ns, 0; }

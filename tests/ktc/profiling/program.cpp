@@ -1,7 +1,7 @@
 // A program that reaches the driver in each of the ways that programs do.
 //
 // `runtime`: by cuGetProcAddress, as the CUDA runtime does, shared or static; `dlsym`: by name, as CuPy and Triton do;
-// `linked` is another binary of the same text. `gaps`: an idle device; `compiles`: it compiles a kernel as it runs; `fails`: a launch is refused; `die`: it ends without its exit handlers.
+// `linked` is another binary of the same text. `gaps`: an idle device; `counts`: memory with numbers in it; `compiles`: it compiles a kernel as it runs; `fails`: a launch is refused; `die`: it ends without its exit handlers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
   u64 a, b;
   allocate(&a, 4096);
   allocate(&b, 8192);
+  for (int i = 0; !strcmp(what, "counts") && i < 1024; ++i) ((float *)a)[i] = i - 5;
   if (!strcmp(what, "gaps")) set(30000, 0);
   for (int i = 0; i < 12; ++i) {
     int n = i < 9 ? 1000 : 77;

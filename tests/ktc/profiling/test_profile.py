@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import ktc
 from ktc.__main__ import main
 from ktc.ir.diagnostics import KtcError
 from ktc.profiling import Profile, ProfileSettings, profile, profile_run, ranked, unseen, verdict
@@ -182,6 +185,41 @@ def test_what_a_program_compiles_as_it_runs_is_a_source(run, built, tmp_path, ca
     assert run("dlsym", folder="q").sources is None
     assert main(["init", "--from", str(found.folder), "--kernel", "scale", "-o", str(tmp_path / "w.toml")]) == 0
     assert "sizes = { n = 1000 }" in (tmp_path / "w.toml").read_text()
+
+
+def test_a_profile_from_python_has_a_table_and_workloads(run, built, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.cu").write_text(SCALE.replace('#include "parts.h"', ""))
+    found = ktc.profile([str(built / "program"), "dlsym"], source="scale.cu", contents_mib=1)
+    assert [k.source != "" for k in found.kernels if k.kernel.startswith("scale")] == [True]
+    assert repr(found).startswith("<ProgramProfile ") and "4 kernels" in repr(found)
+    assert "<td>scale</td>" in found._repr_html_() and "<script" not in found._repr_html_()
+    folder = found.workload("scale")
+    assert folder == Path("ktc-out/scale") and ktc.load(str(folder)).kernel.name == "scale"
+    with pytest.raises(KtcError, match="no launch of such a kernel"):
+        found.workload("nothing")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("how", ["runtime", "dlsym"])
+def test_what_buffers_held_before_the_first_launch_is_kept_on_request(built, tmp_path, monkeypatch, how):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built))
+    monkeypatch.setattr(profile_run, "cupti_libraries", lambda program: [built / "libcuda.so.1"])
+    command = [str(built / "program"), how, "counts"]
+    found = profile(command, tmp_path / "p", ProfileSettings(contents_mib=1))
+    scale = next(f for f in found.processes[0].launched if f.kernel.startswith("scale"))
+    held = {at: np.fromfile(path, np.float32) for at, path in scale.contents.items()}
+    assert {at: x.size for at, x in held.items()} == {0: 2048, 8: 1024}, "from the pointer to the end of its allocation"
+    assert np.array_equal(held[8], np.arange(1024) - 5)
+    (tmp_path / "scale.cu").write_text(SCALE.replace('#include "parts.h"', ""))
+    where = str(tmp_path / "w.toml")
+    source = ["--source", str(tmp_path / "scale.cu")]
+    assert main(["init", "--from", str(tmp_path / "p"), *source, "--kernel", "scale", "-o", where]) == 0
+    assert "1000 elements, -5 to 994" in (tmp_path / "w.toml").read_text(), (
+        "the buffer, not what is allocated beside it"
+    )
+    profile(command, tmp_path / "p", ProfileSettings())
+    assert not (tmp_path / "p" / "contents").exists()
 
 
 def test_a_folder_that_is_no_profile_is_said(tmp_path):

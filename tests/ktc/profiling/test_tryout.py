@@ -147,7 +147,7 @@ def test_files_are_compared_and_those_that_never_repeat_are_not(tuned, built, ca
     Path("go").chmod(0o755)
     head = json.loads(Path("p/profile.json").read_text())
     Path("p/profile.json").write_text(json.dumps({**head, "command": [str(Path("go").resolve())]}))
-    assert main(["tryout", "p", "--source", "src", "--runs", "2", "--output", "same", "--output", "other"]) == 0
+    assert main(["tryout", "p", "--source", "src", "--runs", "2", "--compare", "same", "--compare", "other"]) == 0
     text = capsys.readouterr()
     assert "standard output: the same\nsame: the same" in text.out
     assert "other: not compared: the program itself does not repeat it" in text.err

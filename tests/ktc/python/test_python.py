@@ -14,8 +14,9 @@ import pytest
 
 import ktc
 from ktc.ir.diagnostics import KtcError
+from ktc.live.board import Board, after
 from ktc.passes.core.catalogue import PASSES
-from ktc.python.notebook_progress import showing_here
+from ktc.python.notebook_progress import _Standing, showing_here
 from ktc.python.search_results import RunResult
 from tests.ktc.live.test_live import BEGIN, BOUND, ORIGINAL, about, result, tune
 
@@ -200,6 +201,12 @@ def test_a_notebook_has_one_table_that_changes(capsys: pytest.CaptureFixture[str
     assert "TESTED" in notebook(BEGIN, ORIGINAL, best, result(60, "fast"))[-1]
     said = capsys.readouterr()
     assert said.err == said.out == ""
+
+
+def test_where_only_text_is_shown_the_table_is_lines() -> None:
+    shown = _Standing(after(after(Board(), BEGIN), ORIGINAL))
+    assert "measured" in repr(shown) and "µs" in repr(shown) and " at 0x" not in repr(shown)
+    assert "<table" in shown._repr_html_()
 
 
 def test_elsewhere_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
