@@ -86,7 +86,7 @@ class Bench:
         self.gates = 0 if self.device.is_cpu else verifying_processes()  # what is measured on a CPU is alone there
         self.between: Callable[[], object] = lambda: None
         ask = self.station.gate if self.gates else None
-        self._gate = Gate(work, original, variant, seed, folder, ask, prints_loops(self.device.profile))
+        self._gate = Gate(work, original, variant, seed, folder, ask, prints_loops(self.device.profile), shares)
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}

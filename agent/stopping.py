@@ -11,6 +11,7 @@ until          share  what ends then, and what becomes of it
 ``begun``      0.6    what scripts begin with besides: sizes bound, divisors said
 ``planned``    1      planning and building of scripts: no more of them
 ``counted``    1.2    the count of what a launch has to do: the bound is as low as a launch's own time
+``verified``   2      a verdict that all else waits for, as on a CPU: what has none is not accepted
 =============  =====  ========================================================================================
 """
 
@@ -28,7 +29,7 @@ NEAR = 0.97
 """Share of the speed of light from which on the rest is the error of a measurement."""
 
 
-SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2}
+SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2, "verified": 2.0}
 
 LEAST_S = {"checked": 2.0, "raised": 6.0, "begun": 2.0, "planned": 1.0}
 """Seconds that these parts have, from when they begin, however short the limit is and whatever came before them: most
