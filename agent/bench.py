@@ -184,6 +184,8 @@ class Bench:
         return self.station.executor.knows_rates() or (self.device.is_cpu and rates_of_today(self.device) is not None)
 
     def bound(self, scenario: Scenario, beaten_by: float = 0.0) -> Bound | None:
+        if not self.knows_rates() and self._shares.is_over("counted"):
+            return None  # to measure the device takes seconds
         found = self._bound(scenario, self.station.executor.rates())
         if found is not None and self.device.is_cpu and beaten_by and found.alarm(beaten_by):
             return self._bound(scenario, self.station.executor.rates(anew=True))  # others were on the cores then
