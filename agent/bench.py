@@ -87,7 +87,7 @@ class Bench:
         self.gates = 0 if self.device.is_cpu else verifying_processes()  # what is measured on a CPU is alone there
         self.between: Callable[[], object] = lambda: None
         ask = self.station.gate if self.gates else None
-        self._gate = Gate(work, original, variant, seed, folder, ask, prints_loops(self.device.profile))
+        self._gate = Gate(work, original, variant, seed, folder, ask, prints_loops(self.device.profile), shares)
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
@@ -187,6 +187,8 @@ class Bench:
         return self.station.executor.knows_rates() or (self.device.is_cpu and rates_of_today(self.device) is not None)
 
     def bound(self, scenario: Scenario, beaten_by: float = 0.0) -> Bound | None:
+        if not self.knows_rates() and self._shares.is_over("counted"):
+            return None  # to measure the device takes seconds
         found = self._bound(scenario, self.station.executor.rates())
         if found is not None and self.device.is_cpu and beaten_by and found.alarm(beaten_by):
             return self._bound(scenario, self.station.executor.rates(anew=True))  # others were on the cores then

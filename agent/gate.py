@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Reduce, Scan
+from ktc.ir.support import time_limits
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
@@ -19,8 +20,12 @@ from ktc.passes.lowering.cores.tasks import as_tasks
 from ktc.search.verification import Verdict, verdict_cache, verdict_key, verify
 from ktc.search.workers.executor import Reply
 
+from .stopping import TimeShares
+
 MOST_PROCESSES = 12
 """Processes that verify, at most: each holds the original's runs and an interpreter."""
+
+TOO_LATE = "it was not verified when the time limit was over twice (--time-limit)"
 
 
 def verifying_processes() -> int:
@@ -33,7 +38,8 @@ class Gate:
     """``folder`` keeps verdicts by content (None: none are kept). ``ask(original, candidate)`` has a candidate verified
     elsewhere, given the text of the original (None: nothing may run beside this process). ``as_loops``: the device runs
     tasks of one thread, with loops where a schedule has threads (docs/cpu.md), and that is what is verified; but for
-    reductions, whose sums have an order by threads, and on such a device one by vectors that is as exact."""
+    reductions, whose sums have an order by threads, and on such a device one by vectors that is as exact. ``shares``:
+    the time that there is for a verdict that nothing goes on beside."""
 
     work: Workload
     original: Kernel
@@ -42,6 +48,7 @@ class Gate:
     folder: Path | None
     ask: Callable[[str, Kernel], Future[Reply]] | None
     as_loops: bool = False
+    shares: TimeShares = TimeShares()  # noqa: RUF009  frozen
 
     def __call__(self, kernel: Kernel) -> Future[Verdict]:
         """The verdict on ``kernel``, which is held to the original's accuracy."""
@@ -58,7 +65,14 @@ class Gate:
         return coming
 
     def _here(self, kernel: Kernel) -> Verdict:
-        return verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed, cache_dir=self.folder)
+        """The verdict by this process: none where it takes longer than there is time, whatever was seen by then."""
+        try:
+            with time_limits.until(self.shares.until("verified")):
+                return verify(
+                    self.original, kernel, self.work, variant=self.variant, seed=self.seed, cache_dir=self.folder
+                )
+        except time_limits.OutOfTime:
+            return Verdict("UNKNOWN", "time", TOO_LATE)
 
     def _key(self, kernel: Kernel) -> str:
         """What the verdict on ``kernel`` is kept under; '' where none is kept."""

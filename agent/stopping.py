@@ -10,7 +10,9 @@ until          share  what ends then, and what becomes of it
 ``raised``     0.5    ``raise``: the source is tuned as it stands, or as far as it was understood
 ``begun``      0.6    what scripts begin with besides: sizes bound, divisors said
 ``planned``    1      planning and building of scripts: no more of them
-``counted``    1.2    the count of what a launch has to do: the bound is as low as a launch's own time
+``counted``    1.2    the count of what a launch has to do: the bound is as low as a launch's own time; and what the
+                      device attains is not measured any more: there is no bound
+``verified``   2      a verdict that all else waits for, as on a CPU: what has none is not accepted
 =============  =====  ========================================================================================
 """
 
@@ -28,7 +30,7 @@ NEAR = 0.97
 """Share of the speed of light from which on the rest is the error of a measurement."""
 
 
-SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2}
+SHARES = {"checked": 0.25, "raised": 0.5, "begun": 0.6, "planned": 1.0, "counted": 1.2, "verified": 2.0}
 
 LEAST_S = {"checked": 2.0, "raised": 6.0, "begun": 2.0, "planned": 1.0}
 """Seconds that these parts have, from when they begin, however short the limit is and whatever came before them: most
@@ -74,6 +76,10 @@ class TimeShares:
     def until(self, part: str) -> float:
         """When ``part`` of the run, which begins now, ends; infinite without a limit."""
         return max(self.started + SHARES[part] * self.limit, time.monotonic() + LEAST_S.get(part, 0.0))
+
+    def is_over(self, part: str) -> bool:
+        """Whether ``part`` of the run, which has not begun, comes too late to begin."""
+        return time.monotonic() > self.started + SHARES[part] * self.limit
 
     @classmethod
     def from_now(cls, limit: float, spent: float = 0.0) -> TimeShares:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ktc.ir.atomic_ops import ANY_ORDER
 from ktc.ir.diagnostics import Loc
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic
+from ktc.ir.walk import walk
 
 from .run import FUEL, Args, RunResult, run
 
@@ -112,6 +115,11 @@ def compare(first: RunResult, second: RunResult, domain: str, number: int = 0) -
             index = tuple(int(i) for i in at)
             return Mismatch(domain, number, name, index, x[at], y[at], int(differs.sum()))
     return None
+
+
+def shows_order(kernel: Kernel) -> bool:
+    """Whether ``kernel`` has atomics whose order shows: that keep what they find, or leave what the last one brings."""
+    return any(isinstance(s, Atomic) and (s.dst is not None or s.op not in ANY_ORDER) for s in walk(kernel.body))
 
 
 def bits_differ(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -71,6 +71,7 @@ def run(
     kept: Kept | None = None,
     before: RunResult | None = None,
     returned: Collection[str] = (),
+    backwards: bool = False,
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -90,6 +91,7 @@ def run(
         before: what a sanitized run of the same kernel on the same ``args`` left in another domain. Where nothing was
             found then, and floats are only values, the order of accesses is the same again and not looked at.
         returned: buffers that are among the outputs though the kernel may have no statement that stores to them.
+        backwards: atomics that several lanes make at once are applied last lane first: as good an order as any.
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
@@ -100,7 +102,7 @@ def run(
     ordered = before is not None and before.ok and floats_are_values(kernel)
     job = _Job(
         kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
-        frozenset(returned), most_cost,
+        frozenset(returned), most_cost, backwards,
     )  # fmt: skip
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
@@ -143,6 +145,7 @@ class _Job:
     footprints: bool = False
     returned: frozenset[str] = frozenset()
     most_cost: float = math.inf
+    backwards: bool = False
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
@@ -155,7 +158,7 @@ class _Job:
         env = environment(kernel, self.args)
         state = State(
             self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, self.most_cost,
-            written=self.structure.written,
+            written=self.structure.written, backwards=self.backwards,
         )  # fmt: skip
         state.reach = Reach() if self.measure else None
         state.footprints = Footprints() if self.footprints else None

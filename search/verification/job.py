@@ -250,7 +250,7 @@ class Job:
                 sanitize=what.sanitize,
                 fuel=fuel,
                 undefined=self.oracle.undefined,
-                returned=self._stored,
+                returned=self.stored,
                 fatal=(lambda f: (f.kind, f.buffer) not in theirs) if what.sanitize else None,
                 kept=memory,
             )
@@ -265,7 +265,7 @@ class Job:
         return result
 
     @cached_property
-    def _stored(self) -> frozenset[str]:
+    def stored(self) -> frozenset[str]:
         """What the original may store to, and a candidate for some numbers alone has no statement for."""
         written = assigned(self.original.body)
         return frozenset(p.sym.name for p in self.original.params if p.sym in written)
@@ -273,7 +273,7 @@ class Job:
     def _alone(self, what: Planned) -> RunResult:
         def compute() -> RunResult:
             args = self.oracle.inputs(dict(what.sizes), what.data)
-            undefined, returned = self.oracle.undefined, self._stored
+            undefined, returned = self.oracle.undefined, self.stored
             return run(self.candidate, args, domain=what.domain, sanitize=False, undefined=undefined, returned=returned)
 
         return self._spread(what, FUEL, compute, [])

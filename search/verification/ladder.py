@@ -43,6 +43,7 @@ from ktc.search.verification.members.literal_sizes import (
 )
 from ktc.search.verification.members.member_runs import MemberRuns
 from ktc.search.verification.members.wider_data import learn_from_wider_data
+from ktc.search.verification.rungs.atomic_order import atomic_order
 from ktc.search.verification.rungs.exact import announce_first
 from ktc.search.verification.rungs.float_rungs import float_runs
 from ktc.search.verification.rungs.in_place import in_place
@@ -66,8 +67,9 @@ FEW = 8
 """Instances beyond the usual limit, of a launch that is too large for it, or has a second block nowhere within it."""
 
 
-BESIDE = {"scalars": scalar_values, "in place": in_place}
-"""The rungs after the exact one, wherever that is climbed: other calls of the kernel than the workload describes."""
+BESIDE = {"order": atomic_order, "scalars": scalar_values, "in place": in_place}
+"""The rungs after the exact one, wherever that is climbed: another order of what nobody orders, and other calls of the
+kernel than the workload describes."""
 
 
 def verify(

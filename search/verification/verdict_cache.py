@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .verdict import Verdict
 
-VERSION = "6"
+VERSION = "7"
 """Changes whenever the gate may answer differently for the same programs."""
 
 

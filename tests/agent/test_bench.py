@@ -1,16 +1,20 @@
 """optimize for real, on this machine's processor: a small kernel from text, verified, tuned, timed; then again."""
 
 import json
+import time
 
 import pytest
 
+from ktc.agent.bench import Bench
 from ktc.agent.optimize import optimize
 from ktc.agent.station import CPU_PATIENCE, PATIENCE, Station
+from ktc.agent.stopping import TimeShares
 from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from ktc.search.bounds.rates import Rates
 from ktc.search.records.outcome import Outcome
 from ktc.search.workers.executor import LocalExecutor
 from tests.agent.agent_kernels import STREAM
@@ -102,6 +106,24 @@ def test_the_original_is_waited_for_longer_than_its_rewrites(tmp_path):
         assert asked == [PATIENCE, CPU_PATIENCE, PATIENCE]
     finally:
         station.close()
+
+
+def test_what_the_device_attains_is_not_measured_once_the_time_is_over(tmp_path, monkeypatch):
+    """That takes seconds, of a run that is about to say what it found."""
+    (tmp_path / "kernel.ktir").write_text(STREAM)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    work = Workload.load(tmp_path)
+    monkeypatch.setattr("ktc.agent.bench.rates_of_today", lambda device: None)
+    asked = []
+    for began in (60.0, 0.0):
+        shares = TimeShares(time.monotonic() - began, 30.0)
+        bench = Bench(work, work.load_kernel(None), device="numba", shares=shares)
+        try:
+            monkeypatch.setattr(bench.station.executor, "rates", lambda anew=False: asked.append(anew) or Rates())
+            found = bench.bound(work.scenarios[0])
+            assert asked == [False] if began == 0.0 else found is None and not asked
+        finally:
+            bench.close()
 
 
 GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10, extra={"arch": "sm_90"})

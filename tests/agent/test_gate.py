@@ -1,10 +1,12 @@
 """Verdicts by other processes: the same as here, kept by content, and none where a process fails."""
 
+import time
 from concurrent.futures import Future
 
 import pytest
 
 from ktc.agent.gate import Gate
+from ktc.agent.stopping import TimeShares
 from ktc.ir.fold import is_const
 from ktc.ir.text import canonical
 from ktc.ir.workload import Workload
@@ -49,6 +51,16 @@ def test_another_process_says_what_this_one_would(lab, work, tmp_path):
     assert [v.result().status for v in asked] == ["TESTED", "REJECTED", "PROVED"] and asked[1].result().failure
     again = gate(wide)
     assert again.done() and again.result().cached and not asked[0].result().cached
+
+
+def test_a_verdict_that_all_else_waits_for_ends_with_the_time(work, tmp_path):
+    """What was seen by then is no answer, and none is kept for those who have more time."""
+    original = work.load_kernel()
+    wide = apply_script(original, parse_script("raise | distribute{loop=i map=[vec 2, thread.x 32, block.x]}")).kernel
+    over = TimeShares(time.monotonic() - 60, 30.0)
+    late = Gate(work, original, None, 0, tmp_path, None, shares=over)(wide).result()
+    assert (late.status, late.layer, late.ok) == ("UNKNOWN", "time", False)
+    assert Gate(work, original, None, 0, tmp_path, None)(wide).result().status == "TESTED"
 
 
 def test_where_loops_are_printed_as_they_stand_what_is_verified_is_tasks_of_one_thread():

@@ -109,6 +109,8 @@ class State:
     spared: int = 0
     """Statements that rounds would have taken beside ``steps``, had they not run at once."""
     work: float = 0.0
+    backwards: bool = False
+    """Whether atomics that lanes make at once are applied last lane first."""
     stores: int = 0
     """Accesses that may have changed a buffer."""
     stored: set[Sym] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Atomic read-modify-writes, applied in lane order."""
+"""Atomic read-modify-writes, in lane order; or the other way round (``State.backwards``), for nobody promises any."""
 
 from __future__ import annotations
 
@@ -81,6 +81,13 @@ def _running(added: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.nda
     return before + np.repeat(start - before[first], counts)
 
 
+def _order(pos: np.ndarray, ok: np.ndarray | None, backwards: bool) -> np.ndarray:
+    """The lanes that are ``ok``, by their places; those of one place by their number, or ``backwards``."""
+    lanes = np.arange(len(pos)) if ok is None else np.flatnonzero(ok)
+    lanes = lanes[::-1] if backwards else lanes
+    return lanes[np.argsort(pos[lanes], kind="stable")]
+
+
 def _runs(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The places of ``ordered``, each once, and how often it is there."""
     new = np.ones(len(ordered), bool)
@@ -132,7 +139,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
     state.stores_to(buffer.sym)
-    order = pos.argsort(kind="stable") if place.ok is None else np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
+    order = _order(pos, None if place.ok is None else ok, state.backwards)
     where, counts = _runs(pos[order])
     before: Any = None if buffer.polls is None else buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:

@@ -1,7 +1,8 @@
 """Which jam levels a private value varies along.
 
 A value *varies along* a level when it can differ between two iterations of that level: it depends, through data or
-control, on the level's variable. Values that do not vary are computed once.
+control, on the level's variable; or it is what memory held at its moment, which an atomic finds: of two that are alike
+the second finds what the first has left. Values that do not vary are computed once.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Variation:
                 if is_private(s.buffer):
                     changed |= self._add(s.buffer, control | self._all(s.index) | self.of(s.value))
             elif isinstance(s, Atomic):
-                if s.dst is not None:
-                    changed |= self._add(s.dst, control | self._all(s.index) | self.of(s.value))
+                if s.dst is not None:  # what it finds is another one each time, wherever and with whatever it is made
+                    changed |= self._add(s.dst, control | self._every())
             elif isinstance(s, If):
                 c = control | self.of(s.cond)
                 changed |= self._once(s.then, c) | self._once(s.orelse, c)
@@ -105,13 +106,12 @@ class Variation:
                     for a in group:
                         changed |= self._add(a.sym, own)
             elif isinstance(s, InlineAsm):
-                inputs = self._all(tuple(e for _, e in s.inputs))
+                inputs = self._all(tuple(e for _, e in s.inputs)) if not s.memory else self._every()
                 for _, o in s.outputs:
                     changed |= self._add(o, control | inputs)
             elif isinstance(s, RawStmt):
-                reads = frozenset().union(*(self.of_sym.get(r, NONE) for r in s.reads)) if s.reads else NONE
                 for w in s.writes:
-                    changed |= self._add(w, control | reads)
+                    changed |= self._add(w, control | self._every())
         return changed
 
     def _carried(self, body: Body, control: Levels) -> bool:
@@ -121,10 +121,14 @@ class Variation:
             return False
         whole = control | self._all(tuple(all_exprs(body)))
         if any(_acts(x) for x in walk(body)):  # what others see happens once in every iteration
-            whole = whole.union(*self.of_sym.values())
+            whole |= self._every()
         before = assigned(body) - set(declared(body))
         added = [self._add(v, whole) for v in before if is_private(v)]
         return any(added)
+
+    def _every(self) -> Levels:
+        """Every level that anything varies along."""
+        return NONE.union(*self.of_sym.values())
 
     def _all(self, es: tuple[Expr, ...]) -> Levels:
         out = NONE

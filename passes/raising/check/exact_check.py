@@ -19,7 +19,7 @@ import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
-from ktc.ir.interp.equivalence import Mismatch, compare
+from ktc.ir.interp.equivalence import Mismatch, compare, shows_order
 from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run import run
 from ktc.ir.interp.run_results import RunResult
@@ -65,6 +65,8 @@ class Reference(ChosenSets):
     _fresh: Reference | None = None
     _refuter: tuple[int, str] | None = None
     """The instance, and the domain, in which the last guess came out wrong: the next one most likely does, too."""
+    _ordered: bool | None = None
+    """Whether what the source leaves is the same whoever comes first; None where nobody has asked yet."""
 
     @cached_property
     def has_floats(self) -> bool:
@@ -173,7 +175,43 @@ class Reference(ChosenSets):
                     return f"{self._place(difference)}{difference}"
         if not compared:
             return NONE_SUCH
+        if most is None and shows_order(guess) and (wrong := self._differs_in_order(guess, domains[0], given)):
+            return wrong
         return "" if ended >= set(domains) else unchecked("the source did not end in any small launch")
+
+    def _differs_in_order(self, guess: Kernel, domain: str, given: Sequence[Assume]) -> str:
+        """'' if ``guess`` leaves the same with its atomics in the opposite order, where the source always does: what
+        one thread orders by itself, for all that it counts, its callers may count on."""
+        if not self._keeps_order(domain):
+            return ""
+        for number, args in enumerate(self.sets):
+            if self.late:
+                return too_long()
+            first = self._run(number, domain)
+            if first.ended and self._holds(given, args):
+                known = {f.kind for f in first.findings}
+                second = self.budget.run(guess, args, domain, _fuel_of_a_guess(first), known, backwards=True)
+                new = next((f for f in second.findings if f.kind not in known), None)
+                if new is not None and new.kind == "fuel":
+                    return too_long()
+                difference = new or compare(first, second, domain, number)
+                if difference is not None:
+                    return f"{self._place(difference)}where atomics come in another order, {difference}"
+        return ""
+
+    def _keeps_order(self, domain: str) -> bool:
+        """Whether no result of the source hangs on the order of its atomics, on any instance."""
+        if self._ordered is None:
+            self._ordered = True
+            for number, args in enumerate(self.sets):
+                first = self._run(number, domain)
+                if first.ended and not self.late:
+                    kinds = {f.kind for f in first.findings}
+                    second = self.budget.run(self.source, args, domain, CHECK_FUEL, kinds, backwards=True)
+                    self._ordered = second.ended and compare(first, second, domain, number) is None
+                if not self._ordered:
+                    break
+        return self._ordered
 
     def differs_beyond(self, guess: Kernel, given: Sequence[Assume] = ()) -> str:
         """``differs`` on floats that the exact domains do not hold, where the source has such a number."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import chain
 from math import inf, prod
 
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import evaluate
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Var
 from ktc.ir.types import I32, Array, Scalar
@@ -19,6 +21,7 @@ from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
 
 from .invented_arguments import SIZES, Arguments, buffers
+from .run_length import statements
 from .small_launches import MAX_THREADS, acceptable, drawn, launched
 
 LARGEST_REACH = 1 << 12
@@ -34,6 +37,10 @@ PARTS = (512, 336, 256, 192, 128, 96)
 
 MAX_WHOLE = 1 << 15
 """Threads of a launch in which one extent of the grid is as large as it gets."""
+
+MAX_FAR = 1 << 18
+"""Threads of a launch whose grid grows with the size that is just large enough, as that of square matrices does, where
+a run of few statements is cheap all the same."""
 
 
 def reaches(kernel: Kernel) -> list[int]:
@@ -79,8 +86,9 @@ def far_arguments(kernel: Kernel, seed: int, within: float = inf) -> Iterator[It
         yield _computed_blocks(kernel, blocks, seed, within)
     if far:
         wide = [(2 * r + 3, rest) for r in far for rest in (3, 2)] + [(3 * r, 32) for r in far]
+        near = [(r + r // 2 + 1, 3) for r in far]
         for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
-            yield _sets(kernel, p, wide, seed, within)
+            yield chain(_sets(kernel, p, wide, seed, within), _sets(kernel, p, near, seed, within, MAX_FAR))
 
 
 def _computed_blocks(kernel: Kernel, parts: list[Param], seed: int, within: float) -> Iterator[Arguments]:
@@ -112,8 +120,11 @@ def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[A
             yield iter(({**scalars, **buffers(kernel, seed, False, threads)},))
 
 
-def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, within: float) -> Iterator[Arguments]:
-    """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is 2."""
+def _sets(
+    kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, within: float, most: int = MAX_THREADS
+) -> Iterator[Arguments]:
+    """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is 2. ``most``:
+    threads of the launch."""
     launch = kernel.launch
     assert launch is not None
     chosen = {s.name for e in launch.block for s in used(e)}
@@ -121,14 +132,21 @@ def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, wit
     rng = random.Random(seed)
     for size, rest in sizes:
         at = {q.sym.name: [size if q is p else 2 if q.sym in counts else rest] for q in kernel.params}
-        yield from _filled(kernel, drawn(kernel, rng, at), chosen, seed, within)
+        yield from _filled(kernel, drawn(kernel, rng, at), chosen, seed, within, most)
 
 
 def _filled(
-    kernel: Kernel, scalars: dict[str, int | float], chosen: set[str], seed: int, within: float
+    kernel: Kernel,
+    scalars: dict[str, int | float],
+    chosen: set[str],
+    seed: int,
+    within: float,
+    most: int = MAX_THREADS,
 ) -> Iterator[Arguments]:
     """``scalars`` with buffers, if they are a launch of so few threads; what is ``chosen`` makes no buffer longer."""
     threads = launched(kernel, scalars)
     data = {n: v for n, v in scalars.items() if n not in chosen}
-    if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen, within):
+    if not 0 < threads <= most or not acceptable(kernel, scalars, chosen, within):
+        return
+    if threads <= MAX_THREADS or statements(kernel, scalars, within) * work_of(threads) <= within:
         yield {**scalars, **buffers(kernel, seed, False, threads, data)}

@@ -51,13 +51,14 @@ class Budget:
         fuel: int,
         known: Container[str] | None = None,
         before: RunResult | None = None,
+        backwards: bool = False,
     ) -> RunResult:
         """A run at the cost of this budget, up to the first defect of a kind that is not ``known`` (None: all are).
 
-        ``before``: the like in another domain.
+        ``before``: the like in another domain. ``backwards``: with atomics in the opposite order.
         """
         fatal = None if known is None else lambda f: f.kind not in known
-        result = run(kernel, args, domain=domain, fuel=fuel, fatal=fatal, before=before)
+        result = run(kernel, args, domain=domain, fuel=fuel, fatal=fatal, before=before, backwards=backwards)
         self.work += result.work
         return result
 

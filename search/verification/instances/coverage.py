@@ -48,6 +48,8 @@ class Coverage:
     """Loops that no thread ran twice."""
     outcomes: dict[int, int] = field(default_factory=dict)
     """How conditions and integer choices came out (see :class:`ktc.ir.interp.RunResult`)."""
+    meaningless: dict[int, int] = field(default_factory=dict)
+    """The same of runs at sizes for which the kernel means nothing."""
     several: set[int] = field(default_factory=set)
     """The :data:`AXES` along which there have been several elsewhere than in what was ``tried``."""
 
@@ -83,6 +85,11 @@ class Coverage:
         for missing in (self.unreached, self.once):
             for k in gone & (missing or {}).keys():
                 del missing[k]  # type: ignore[index]
+
+    def note_meaningless(self, result: RunResult) -> None:
+        """A run at sizes for which the kernel means nothing: no caller asks for what comes out otherwise there."""
+        for k, seen in result.outcomes.items():
+            self.meaningless[k] = self.meaningless.get(k, 0) | seen
 
     @cached_property
     def _singles(self) -> set[int]:

@@ -6,7 +6,9 @@ branch (selects, guards that never fail, parts of conjunctions, what ends a loop
 that cut nothing, quotients that are always zero, minima, maxima.
 Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well: the same
 operators and literals, of nothing that the original's do not hang on
-(:mod:`ktc.search.verification.integers.argument_sources`).
+(:mod:`ktc.search.verification.integers.argument_sources`). That is no answer where a choice says which place is stored
+to: ``s[k % 512]`` is a place of its own for each k below 512 and one of many beyond, and then it matters who stores
+there last, and who waits for whom; unless the original means nothing at sizes beyond, because it races there.
 """
 
 from __future__ import annotations
@@ -17,9 +19,30 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import simplify
 from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
-from ktc.ir.nodes import NEGATED, Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary, While
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    NEGATED,
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Knob,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    While,
+)
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, scalar_of
-from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.search.verification.integers import smt
 from ktc.search.verification.integers.argument_sources import sources_of
 from ktc.search.verification.integers.intervals import is_whole
@@ -40,13 +63,41 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
     before, theirs = defaultdict[object, set[str]](set), sources_of(original.candidate)
     for _, e in _one_sided(original):
         before[_kind(e)] |= theirs.of(e)
-    mine = sources_of(coverage.candidate)
-    known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
+    mine, places = sources_of(coverage.candidate), places_written(coverage.candidate)
+
+    elsewhere = {
+        _kind(e) for _, e in _one_sided(original) if original.outcomes[id(e)] | original.meaningless.get(id(e), 0) == 3
+    }
+
+    def as_before(e: Expr) -> bool:
+        settled = id(e) not in places or _kind(e) in elsewhere
+        return settled and _kind(e) in before and mine.of(e) <= before[_kind(e)]
+
+    known = (always.get(id(e)) is not None or as_before(e) for _, e in found)
     open_ = [found[k] for k, settled in enumerate(known) if not settled]
     if open_:
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
     return [*limits, *open_]
+
+
+@by_identity(32)
+def places_written(kernel: Kernel) -> frozenset[int]:
+    """By ``id``, the choices among integers that say which element of memory ``kernel`` stores to, where they
+    stand in the subscript or in the value of a variable in it."""
+    given = defaultdict[Sym, list[Expr]](list)
+    for s in walk(kernel.body):
+        if isinstance(s, Decl | Assign) and (value := s.init if isinstance(s, Decl) else s.value) is not None:
+            given[s.sym].append(value)
+    todo = [e for s in walk(kernel.body) if isinstance(s, Store) for e in s.index]
+    out, seen = set[int](), set[Sym]()
+    while todo:
+        e = todo.pop()
+        out |= {id(x) for x in walk_expr(e) if isinstance(x, Binary) and x.op in CUTS}
+        for v in used(e) - seen:
+            seen.add(v)
+            todo += given[v]
+    return frozenset(out)
 
 
 def hangs_on_data(coverage: Coverage) -> bool:

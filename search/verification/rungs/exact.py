@@ -182,6 +182,8 @@ def _leave_out_meaningless(job: Job) -> bool:
     if not undefined or len(clean) < len(undefined) or max(i.cost for i in clean) < min(i.cost for i in undefined):
         return False
     job.instances = [i for i in job.instances if i not in undefined]
+    for run in (run for i, run in seen if run is not None and i in undefined):
+        job.theirs.note_meaningless(run)
     return True
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ktc.ir.text import canonical, parse_kernel
+from ktc.ir.workload import ArgSpec, Workload
 from tests.mutation.proofs.proofs import equivalent
 
 ROWS = """
@@ -77,3 +80,55 @@ def test_lanes_of_copies_that_nobody_reads_are_lanes_that_there_are() -> None:
 def test_nothing_else_is_read_for_copies_that_do_not_exist(old: str, new: str) -> None:
     assert old in ROWS
     assert not proof(ROWS.replace(old, new).replace("at: i32 const* noalias readonly", "at: i32* noalias"))
+
+
+CLIPPED = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000, m: i32 range 1..64)
+  launch grid(2) block(m)
+  let t: i32 = threadIdx.x
+  array own: f32[cdiv(48, m)]
+  array tile: shared f32[48]
+  for u = 0; u < cdiv(48, m); u + 1
+    own[u] = 0.0
+    if t + u * blockDim.x as i32 < 48 && t + u * blockDim.x as i32 < n
+      own[u] = x[t + u * blockDim.x as i32]
+  for v = 0; v < cdiv(48, m); v + 1
+    if t + v * blockDim.x as i32 < 48
+      tile[t + v * blockDim.x as i32] = own[v]
+  barrier
+  y[threadIdx.x] = tile[t % 48]
+"""
+FIRST = "    if t + u * blockDim.x as i32 < 48 && t + u * blockDim.x as i32 < n\n"
+ELEMENTS = Workload(
+    Path("w.toml"),
+    Path("k.cu"),
+    "k",
+    (
+        ArgSpec("y", "f32", "out", ("m",)),
+        ArgSpec("x", "f32", "in", ("n",)),
+        ArgSpec("n", "i32", "scalar", value="n"),
+        ArgSpec("m", "i32", "scalar", value="m"),
+    ),
+    (),
+    {"": {}},
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "old_text", "new_text", "same"),
+    [
+        ("t < 48 && t + u * blockDim.x as i32 < n", "", "", True),
+        ("t + u * blockDim.x as i32 < 48 && t < n", "", "", False),  # beyond the buffer, and another tile
+        ("t < 48", "", "", False),
+        ("t < 48 && t + u * blockDim.x as i32 < n", "if t + v * blockDim.x as i32 < 48", "if t < 48", False),
+        ("t < 48 && t + u * blockDim.x as i32 < n", "= own[v]", "= own[cdiv(48, m) - 1]", False),
+        ("t < 48 && t + u * blockDim.x as i32 < n", "  barrier\n", "  barrier\n  y[0] = own[cdiv(48, m) - 1]\n", False),
+        ("t < 48 && t + u * blockDim.x as i32 < n", "  barrier\n", "  barrier\n  y[0] = own[0]\n", True),
+    ],
+)
+def test_what_is_loaded_beyond_a_tile_may_be_anything(new: str, old_text: str, new_text: str, same: bool) -> None:
+    """The values differ only where one guard lets through what the other does not, and nobody stores those."""
+    text = CLIPPED.replace(old_text, new_text) if old_text else CLIPPED
+    assert FIRST in text and (not old_text or text != CLIPPED)
+    a, b = (canonical(parse_kernel(s)) for s in (text, text.replace(FIRST, f"    if {new}\n")))
+    assert ("read under that guard" in equivalent(a, b, None, ELEMENTS)) == same

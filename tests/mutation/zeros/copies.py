@@ -2,8 +2,10 @@
 
 Unrolled over rows or columns that may not exist, a kernel keeps one value per copy in a private array and guards every
 use. What a copy holds that the guard does not let through may be anything, as long as every use of it, and of what is
-computed of it, is guarded. The guard must say the same of a copy whenever it is asked: it hangs on the copy, and on
-what keeps its value as long as the array lives.
+computed of it, is guarded. Where another guard stands in its place it is enough if that one lets through no more of the
+copies that are used: ``if i < 4 && i < n: s[u] = x[i]`` may become ``if t < 4 && i < n``, with ``i = t + 32 * u``, for
+what is stored behind it ``if i < 4``. The guards must say the same of a copy whenever they are asked: they hang on the
+copy, and on what keeps its value as long as the array lives.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ktc.ir.nodes import (
     Assign,
     Atomic,
     Barrier,
+    Binary,
     Body,
     Break,
     Continue,
@@ -32,6 +35,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    Unary,
     Var,
     WarpOp,
     While,
@@ -48,8 +52,9 @@ SIMPLE = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Fence, For, If,
 
 @dataclass
 class Copies:
-    """What a guard gives values to. ``names``: where subscripts say which copy is meant, and how the guard calls it;
-    nowhere for what there is one of. ``targets``: what may hold other values where the guard does not hold."""
+    """What a guard gives values to: where ``guard`` holds of a copy, it holds the same whichever guard stands there.
+    ``names``: where subscripts say which copy is meant, and how the guard calls it; nowhere for what there is one of.
+    ``targets``: what may hold other values where the guard does not hold."""
 
     kernel: Kernel
     guard: Expr
@@ -140,10 +145,12 @@ class Copies:
         return True
 
 
-def copies_of(kernel: Kernel, s: If) -> Copies | None:
-    """What the body of ``s`` gives values to; None where its copies are not told apart in one way."""
+def copies_of(kernel: Kernel, s: If, other: Expr | None) -> Copies | None:
+    """What the body of ``s`` gives values to, where its guard or ``other`` stands in front (None: nothing does); None
+    where its copies are not told apart in one way."""
     targets: set[Sym] = assigned(s.then) - {x.sym for x in walk(s.then) if isinstance(x, Decl)}
-    read = used(s.cond) - {p.sym for p in kernel.params} - set(definitions(kernel.body))
+    guard = s.cond if other is None else Binary("||", Unary("!", other), s.cond)
+    read = used(guard) - {p.sym for p in kernel.params} - set(definitions(kernel.body))
     found: list[dict[int, Sym]] = []
     for x in walk(s.then):
         if isinstance(x, Store) and isinstance(x.buffer.type, Array):
@@ -154,7 +161,7 @@ def copies_of(kernel: Kernel, s: If) -> Copies | None:
             found.append({})
     if not found or any(x != found[0] for x in found) or len(set(found[0].values())) != len(found[0]):
         return None
-    return Copies(kernel, s.cond, found[0], targets)
+    return Copies(kernel, guard, found[0], targets)
 
 
 def _names(e: Expr) -> Sym | None:

@@ -52,7 +52,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
         return False
     if any(not isinstance(x, PLAIN) for x in walk(s.then)):
         return False
-    copies = copies_of(kernel, s)
+    copies = copies_of(kernel, s, other)
     if copies is None:
         return False
     inner = context.branch()

@@ -55,6 +55,28 @@ kernel count(x: i32 const*, y: i32*, m: i32, n: i32)
 """
 
 
+TICKETS = """\
+kernel tickets(count: u32*, y: u32*, n: i32)
+  par r in 0..n @ [thread.x 32, block.x]
+    var at: u32
+    at = atomic WHAT
+    let mine: u32 = at
+    atomic add y[mine], 1_u32
+"""
+
+
+@pytest.mark.parametrize("what", ["inc count[0], 6_u32", "add count[0], 1_u32", "exch count[0], 3_u32"])
+def test_what_an_atomic_finds_is_each_elements_own(what: str) -> None:
+    """All elements ask the same of the same place, and each finds what the one before it has left."""
+    source = parse_kernel(TICKETS.replace("WHAT", what))
+    for script in ("vectorize{loop=r width=4}", "unroll{loop=r factor=2}", "coarsen{at=r factor=4}"):
+        lowered = lowered_to(TICKETS.replace("WHAT", what), script)
+        for n in (1, 5, 17, 40):
+            args = {"count": np.zeros(1, np.uint32), "y": np.zeros(64, np.uint32), "n": n}
+            want, got = (run(k, args, domain="int").outputs["y"] for k in (source, lowered))
+            np.testing.assert_array_equal(got, want, print_kernel(lowered))
+
+
 def lowered_to(text: str, script: str):
     done = apply_script(parse_kernel(text), parse_script(script))
     assert done.refused is None

@@ -8,7 +8,9 @@ from ktc.ir.frontend.entry_points import load
 from ktc.ir.nodes import Atomic, WarpOp
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import all_exprs, walk
+from ktc.passes.core.base import Refused
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.raise_ import Raise
 from ktc.passes.raising.warps.aggregated_atomics import with_single_atomics
 
 from .raised_once import raised
@@ -57,6 +59,14 @@ def test_each_lane_makes_its_own(body: str) -> None:
     assert not any(isinstance(e, WarpOp) for e in all_exprs(outcome.kernel.body)), text
     assert (atomic.dst is None) == (body is OF_ONE_ADDRESS) and "thread.x 128" in text
     assert not Reference(kernel).differs(outcome.kernel)
+
+
+def test_a_counter_of_one_warp_keeps_the_order_of_its_lanes() -> None:
+    """Of one warp alone the first comes first, in every launch: what it keeps is in order."""
+    kernel = load(HEAD.replace("BODY", OF_A_BALLOT).replace("(n + 127) / 128, 128", "1, 32"), name="source.cu")
+    alone = with_single_atomics(kernel)
+    assert alone is not kernel and "another order" in Reference(kernel).differs(alone)
+    assert isinstance(Raise().run(kernel), Refused)
 
 
 @pytest.mark.parametrize("old, new", [

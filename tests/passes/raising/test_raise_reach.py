@@ -15,7 +15,7 @@ from ktc.ir.nodes import Par, Reduce
 from ktc.ir.text import print_expr, print_kernel
 from ktc.ir.types import I32, U64
 from ktc.ir.walk import walk
-from ktc.passes.core.base import Result
+from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.large_arguments import far_arguments, reaches
 from ktc.passes.raising.raise_ import Raise
@@ -86,6 +86,24 @@ def test_what_only_small_sizes_do_is_not_raised(name: str) -> None:
     if isinstance(outcome, Result):
         x = np.arange(1, 5001) % 97
         same_outputs(kernel, outcome.kernel, {**sizes, "x": x.astype(np.float32), "y": np.zeros(5000, np.float32)})
+
+
+RING = """
+__global__ void k(const float* x, float* y, int n) {
+  __shared__ float row[512];
+  for (int k = threadIdx.x; k < n; k += 128) row[k % 512] = x[blockIdx.x * n + k];
+  __syncthreads();
+  for (int k = threadIdx.x; k < n; k += 128) y[blockIdx.x * n + k] = row[k % 512];
+}
+void launch(const float* x, float* y, int n) { k<<<n, 128>>>(x, y, n); }
+"""
+
+
+def test_sizes_go_as_far_where_the_grid_grows_with_them() -> None:
+    """Of a square matrix few rows that are long enough make a launch of many threads, each of which does little."""
+    kernel = load(RING, name="source.cu")
+    assert max(int(s.get("n", 0)) for sets in far_arguments(kernel, 1, 4_000) for s in sets) > 512
+    assert isinstance(Raise().run(kernel), Refused)
 
 
 @pytest.mark.parametrize("text", [TREE.replace("HALF", "512"), WARPS.replace("MOST", "32")], ids=["tree", "warps"])

@@ -243,3 +243,28 @@ def test_what_a_number_decides_in_the_end_of_a_loop_has_one_side(end: str, statu
     work = elementwise("f32", 1000)
     work = dataclasses.replace(work, args=(*work.args, scalar("room", 100_000_007)))
     assert verify(a, b, work).status == status
+
+
+RING = """
+kernel ring(y: f32*, x: f32 const*, n: i32)
+  launch grid(n) block(THREADS)
+  array row: shared f32[512]
+  let t: i32 = threadIdx.x
+  let first: i32 = i32(blockIdx.x) * n
+  for k = t; k < n; k + THREADS
+    let at: i32 = k % 512
+    row[at] = x[first + k]
+  barrier
+  for q = t; q < n; q + THREADS
+    y[first + q] = row[q % 512]
+"""
+
+
+@pytest.mark.parametrize(("threads", "status"), [(64, "TESTED"), (96, "REJECTED")])
+def test_places_that_many_store_to_beyond_some_size_are_met(threads: int, status: str) -> None:
+    """Below 512 elements each has a place of its own, and the subscripts are the original's; beyond, what is stored
+    last stays, and with 96 threads it is another thread that stores it."""
+    square = dataclasses.replace(elementwise("f32", 2000), kernel_name="ring")
+    args = tuple(dataclasses.replace(a, shape=("n", "n")) if a.shape else a for a in square.args)
+    original, candidate = (parse_kernel(RING.replace("THREADS", str(n))) for n in (128, threads))
+    assert verify(original, candidate, dataclasses.replace(square, args=args)).status == status
