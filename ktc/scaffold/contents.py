@@ -135,6 +135,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or name in probe.filled
         or name in probe.roles.listed
         or name in probe.searched
+        or name in probe.positions
     ):
         return None
     if access_role(p, k) == "out" or name in counters(k) or name in part_starts(k):

@@ -75,6 +75,26 @@ def saying_cuda(names: Iterable[str]) -> list[str]:
 def other_branches(text: str, line: int) -> list[str]:
     """The macros each of which, if it were defined, would lead around ``line`` of ``text``, an ``#error`` in a chain
     of conditions: A and B of ``#ifdef A .. #elif defined(B) .. #else`` there, A under ``#ifndef A``."""
+    *before, here = _chain_at(text, line)
+    around = _demanded(before, here)
+    return [*(m for ms in before if len(ms) == 1 for m in ms if not m.startswith("!")), *around]
+
+
+def demanded_number(text: str, line: int) -> dict[str, str]:
+    """The macro that a build has to define, whose lack the ``#error`` at ``line`` of ``text`` is about (``#ifndef M``),
+    with the least of the numbers that ``text`` compares it with, 0 where it does so with none: such a macro switches a
+    feature on or off."""
+    *before, here = _chain_at(text, line)
+    numbers = {name: re.findall(rf"\b{name}\s*==\s*(\d+)\b", text) for name in _demanded(before, here)}
+    return {name: min(found, key=int, default="0") for name, found in numbers.items()}
+
+
+def _demanded(before: list[Asked], here: Asked) -> list[str]:
+    return [here[0][1:]] if not before and len(here) == 1 and here[0].startswith("!") else []
+
+
+def _chain_at(text: str, line: int) -> list[Asked]:
+    """What the groups of the chain of conditions that ``line`` of ``text`` stands in ask for, its own last."""
     chains: list[list[Asked]] = []
     for row in text.split("\n")[: line - 1]:
         if (m := _IF.match(row)) is None:
@@ -86,9 +106,7 @@ def other_branches(text: str, line: int) -> list[str]:
             del chains[-1:]
         elif chains:
             chains[-1].append(_asked("if", rest) if word == "elif" else ())
-    *before, here = chains[-1] if chains else [()]
-    around = [here[0][1:]] if len(here) == 1 and here[0].startswith("!") else []
-    return [*(m for ms in before if len(ms) == 1 for m in ms if not m.startswith("!")), *around]
+    return chains[-1] if chains else [()]
 
 
 def _under(text: str, name: str, defined: Collection[str]) -> tuple[tuple[str, ...], int] | None:

@@ -187,7 +187,9 @@ class ProbeSizes:
             return PROBED[kind][at % len(PROBED[kind])]
         if name in self.roles.divisors | self.roles.few | self.roles.wanted:
             return 2 << (i + k) % 3
-        few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)
+        few = name in self.roles.counts | self.roles.halves | self.roles.exponents or (
+            (d := dimension(name)) is not None and d.is_few
+        )
         times = 1 if few else max(unit, self.roles.groups.get(name, 1))
         later = MULTIPLES[(k + i // len(row)) % len(MULTIPLES)]  # sizes beyond a row's grow as those of later probes
         size = math.lcm(times, self.roles.grains.get(name, 1)) * (row if i < len(row) else later)[i % len(row)]
