@@ -17,6 +17,7 @@ from .bounding import bounding, places
 from .contents import scattering
 from .extents.accessors import whole_tensors
 from .extents.chained_strides import chained
+from .extents.computed_lengths import computed_lengths
 from .extents.row_pitches import widest_pitches
 from .extents.tying import names_behind
 from .footprints import offsets_of
@@ -40,6 +41,9 @@ MOST_TIES, TIES_WORK = 4, 120_000
 
 LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 """A size that is taken off in a text."""
+
+ROUNDED = re.compile(r"\+ \d+\)* / \d+\)*$")
+"""A quotient that is rounded up."""
 
 SOME = re.compile(r"-\s?\d+\)?$")
 """A number that is taken off in the end."""
@@ -225,6 +229,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
             if found is not None:
                 fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
                 found = probe.look(sizes, fills) or found
+        found = _with_spread_parts(d, probe, sizes, fills, found)
         if found is not None and any(c.counted for c in d.contents):
             spread = {c.buffer: one_each(probe.value(c.name, sizes)) for c in d.contents if c.counted}
             found = found.joined(probe.look(sizes, {**fills, **spread}))
@@ -236,8 +241,10 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     hosts = {p.sym.name for p in d.kernel.params if p.host}
     own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)
     computed = (f"({d.tied(n)})" for n, text in own if "+" in text or "-" in text)
-    terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
+    lengths = (d.in_sizes(t) for t in computed_lengths(d.kernel))
+    terms = [t for t in dict.fromkeys((*left, *computed, *lengths)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    shapes |= _whole_vectors(d, seen, terms)
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
         if known is not None and _short_of(e, known, seen):
@@ -252,6 +259,31 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, blocks)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
+
+
+def _whole_vectors(d: Draft, seen: Sequence[Seen], terms: Sequence[str]) -> dict[str, Extent]:
+    """The extents of buffers of as many vectors as the host rounds a number of elements up to: ``(n + 1) / 2`` pairs,
+    of which a caller allocates the last whole."""
+    found: dict[str, Extent] = {}
+    for p in (p for p in buffers_of(d.kernel) if lanes_of(p) > 1):
+        looks = [(s.sizes, s.extent(p.sym.name)) for s in seen if p.sym.name in s.reach]
+        for text in (t for t in terms if ROUNDED.search(t)):
+            if len(looks) > 1 and all(lanes_of(p) * evaluate(text, sizes) == n for sizes, n in looks):
+                found[p.sym.name] = Extent((text,), times=lanes_of(p), exact=True)
+    return found
+
+
+def _with_spread_parts(
+    d: Draft, probe: Prober, sizes: Mapping[str, int], fills: dict[str, Fill], found: Seen | None
+) -> Seen | None:
+    """``found`` with parts that begin all over as much of their buffer as is reached by now: which rows of a matrix are
+    taken another buffer may say, and only the first had any elements before that was filled."""
+    ends = [c for c in d.contents if c.kind == "offsets"]
+    if found is None or not any(c.kind in ("index", "distinct") for c in d.contents) or not ends:
+        return found
+    spread = {c.buffer: c.fill(probe.value(c.name, sizes), found.extent(c.buffer)) for c in ends}
+    fills |= spread
+    return found.joined(probe.look(sizes, fills))
 
 
 def _largest(

@@ -44,6 +44,7 @@ from .indices import block_extents, block_sizes, fitting, most_threads
 from .integer_values import bins, marks, origins, powers, seeds
 from .integers.bit_positions import bit_positions, exponents
 from .integers.row_pointers import PART, part_limits
+from .named_dimensions import words_of
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
 from .windows import (
@@ -63,6 +64,11 @@ BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 
 DYNAMIC_SHARED = 16384
 """Bytes of dynamic shared memory, where no launch says how much."""
+
+MULTIPROCESSORS = 128
+"""Of a large device, about."""
+
+_MULTIPROCESSOR, _HOW_MANY = frozenset({"sm", "sms", "multiprocessor", "processor"}), frozenset({"num", "count", "n"})
 
 NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
 """Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
@@ -131,7 +137,7 @@ def roles_of(k: Kernel) -> Roles:
     integers = [p for p in k.params if _is_integer(p)]
     bits = bit_positions(k, passed := dict(_tied(k)))
     presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k) | seeds(k) | {**bits.numbers}
-    fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
+    fixed = presumed | _rooms(k, integers) | _of_device(integers) | _fixed(k, integers)
     tied = {**bits.tied} | {n: t for n, t in passed.items() if n not in fixed}
     real = real_values(k)
     formulas = (*tied.values(), *real.formulas.values())
@@ -307,6 +313,12 @@ def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]]) -> b
 
 def _is_integer(p: Param) -> bool:
     return isinstance(p.sym.type, Scalar) and p.sym.type.is_int and p.sym.type.kind != "bool"
+
+
+def _of_device(integers: Iterable[Param]) -> dict[str, int]:
+    """The host's numbers that say, by their names, how many multiprocessors the device has."""
+    words = {p.sym.name: {*words_of(p.sym.name)} for p in integers if p.host}
+    return {n: MULTIPROCESSORS for n, said in words.items() if said & _MULTIPROCESSOR and said & _HOW_MANY}
 
 
 def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:

@@ -1,0 +1,38 @@
+"""Lengths that a kernel computes from its sizes and goes from row to row by: ``pairs = n * (n - 1) / 2``.
+
+Probes show how far such rows reach at a few sizes, where a square over 2 does as well as the number of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Expr, Sym, Var
+
+from ..given_values import definitions, made_of
+from ..inner_strides import accesses
+from ..windows import names_in, spelled
+
+
+def computed_lengths(k: Kernel) -> list[str]:
+    """The formulas over parameters of ``k``, other than products of them, by which an index is multiplied."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    found: dict[str, None] = {}
+    for by in _factors((index for _, index in accesses(k)), sources):
+        if by not in params and len(given := sources.get(by, ())) == 1:
+            text = spelled(given[0], params, sources)
+            if text is not None and " - " in text and names_in(text):
+                found[text] = None
+    return list(found)
+
+
+def _factors(indices: Iterator[Expr], sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:
+    """The variables that something is multiplied by in ``indices``, and in what those are made of."""
+    for part in made_of(indices, sources, places=False):
+        if isinstance(part, Binary) and part.op == "*":
+            yield from (x.sym for side in (part.a, part.b) for x in [without_casts(side)] if isinstance(x, Var))
+
+
+__all__ = ["computed_lengths"]
