@@ -24,6 +24,7 @@ from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
+from .integers.row_lengths import row_lengths
 from .integers.row_pointers import PART
 from .integers.row_starts import row_starts
 from .largest_index import Largest
@@ -41,6 +42,9 @@ MOST_TIES, TIES_WORK = 4, 120_000
 
 LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 """A size that is taken off in a text."""
+
+SHORT = 8
+"""What the length of rows in probes is divided by that loops go over."""
 
 ROUNDED = re.compile(r"\+ \d+\)* / \d+\)*$")
 """A quotient that is rounded up."""
@@ -72,7 +76,9 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    best = fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
+    named = {c.name for c in d.contents}
+    whole = {r.total: f"{r.count} * {r.apart}" for r in row_lengths(d.kernel).values() if r.total and r.apart in named}
+    best = fitted(d, {**d.limits, **whole, **{c.name: c.within for c in d.contents if c.within}})
     touched = _touched(best)
     end = d.work + TIES_WORK
     if badness(best[1]) and (steps := _steps(d, best[0])):
@@ -217,12 +223,14 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
     parts = {c.name: parts_of(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
+    short = {r.apart for r in row_lengths(d.kernel).values()}  # loops go over each whole row, one after the other
     seen: list[Seen] = []
     for k, sizes in enumerate(probe.sizes()):
         for i, c in enumerate(d.contents):
             if c.name not in ties:
                 sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
                 sizes[c.name] *= PART if c.uneven else 1
+                sizes[c.name] //= SHORT if c.name in short else 1
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:
