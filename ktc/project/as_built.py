@@ -205,7 +205,7 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
                 break
             folders |= more
             macros |= mentioned
-            hidden |= dict.fromkeys(off, "1")
+            hidden |= {name: value or "1" for name, _, value in (m.partition("=") for m in off)}
     except KtcError:
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
@@ -217,7 +217,7 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         notes += [f"{', '.join(chosen)}: give the values that you build with"] if chosen else []
     if hidden:
         spelled = " and ".join(hidden) + (" are" if len(hidden) > 1 else " is")
-        these = " ".join(f"-D {n}" for n in hidden)
+        these = " ".join(f"-D {n}" + (f"={v}" if v != "1" else "") for n, v in hidden.items())
         notes.append(f"{spec.name} is there where {spelled} defined, which it is taken to be ({these})")
     switches = {n: v for n, v in switches.items() if n not in macros and n not in hidden}
     if switches:

@@ -15,7 +15,8 @@ MOST = 3
 """Macros that are given together for one declaration."""
 
 Asked: TypeAlias = tuple[str, ...]
-"""What a condition asks for, all of it: macros that must be defined, and with ``!`` those that must not be."""
+"""What a condition asks for, all of it: macros that must be defined, with ``!`` those that must not be, and ``A=B`` for
+one that must be at least as much as another macro or number says."""
 
 _WITH_CUDA = re.compile(
     r"^[ \t]*#[ \t]*(?:el)?if[^\n]*?\b((?:[A-Z][A-Z0-9]*_)*(?:WITH|USE|HAVE|ENABLE|BUILD)_CUDA)\b", re.M
@@ -23,6 +24,7 @@ _WITH_CUDA = re.compile(
 
 _IF = re.compile(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
 _TRUE = re.compile(r"(!?)\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))\s*(?://.*|/\*.*)?")
+_LEAST = re.compile(r"()\(?\s*([A-Za-z_]\w*)\s*>=\s*(\w+)\s*\)?\s*(?://.*|/\*.*)?")
 _DEFINED = re.compile(r"(!?)\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))\s*(?://.*|/\*.*)?")
 
 
@@ -53,8 +55,8 @@ def hint_of(error: KtcError, sources: Mapping[str, str], defined: Collection[str
 
 
 def hiding(name: str, sources: Mapping[str, str], defined: Collection[str]) -> tuple[str, ...]:
-    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares ``name``; none if
-    there are none."""
+    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares ``name``, as they
+    are given with ``-D``; none if there are none."""
     found = (_under(text, name, defined) for text in sources.values() if name in text)
     return next((macros for macros, _ in filter(None, found)), ())
 
@@ -121,7 +123,8 @@ def _under(text: str, name: str, defined: Collection[str]) -> tuple[tuple[str, .
         m = _IF.match(line)
         if m is None:
             if name in line and declares.search(line):
-                missing = tuple(dict.fromkeys(x for xs in asked for x in xs if x[0] != "!" and x not in defined))
+                open_ = (x for xs in asked for x in xs if x[0] != "!" and x.partition("=")[0] not in defined)
+                missing = tuple(dict.fromkeys(open_))
                 if 0 < len(missing) <= MOST:
                     return missing, number
             continue
@@ -141,8 +144,13 @@ def _asked(word: str, condition: str) -> Asked:
     if word in ("ifdef", "ifndef"):
         name = re.match(r"\w+", condition)
         return () if name is None else (("" if word == "ifdef" else "!") + name[0],)
-    found = [_DEFINED.fullmatch(part) or _TRUE.fullmatch(part) for part in map(str.strip, condition.split("&&"))]
-    return tuple(m[1] + (m[2] or m[3]) for m in found if m is not None) if all(found) else ()
+    parts = [*map(str.strip, condition.split("&&"))]
+    found = [_DEFINED.fullmatch(part) or _TRUE.fullmatch(part) or _LEAST.fullmatch(part) for part in parts]
+    return tuple(_asked_by(m) for m in found if m is not None) if all(found) else ()
+
+
+def _asked_by(m: re.Match) -> str:
+    return f"{m[2]}={m[3]}" if m.re is _LEAST else m[1] + (m[2] or m[3])
 
 
 def _otherwise(asked: Asked) -> Asked:

@@ -21,7 +21,8 @@ def computed_lengths(k: Kernel) -> list[str]:
     sources, params = definitions(k), {p.sym for p in k.params}
     found: dict[str, None] = {}
     for by in _factors((index for _, index in accesses(k)), sources):
-        if by not in params and len(given := sources.get(by, ())) == 1:
+        given = [] if by in params else sources.get(by, [])
+        if len(given) == 1:
             text = spelled(given[0], params, sources)
             if text is not None and " - " in text and names_in(text):
                 found[text] = None

@@ -294,3 +294,14 @@ def test_the_unit_that_mentions_a_kernel_is_tried_before_those_that_include_its_
         v_cu=include + "__global__ void last(float* x) { x[0] = 9; }\nvoid go(float* x) { last<<<1, 1>>>(x); }\n",
     )
     assert as_built(SourceSpec("all.h", "last")).kernel == "v.cu"
+
+
+def test_a_kernel_for_newer_libraries_is_there_with_the_version_that_it_asks_for(project):
+    text = "#define LIB_GROUPS 130300\n#if LIB_VERSION >= LIB_GROUPS\n{}#endif\n"
+    project(k_cu=text.format("__global__ void k(float* x) { x[0] = LIB_VERSION; }\n"))
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {"LIB_VERSION": "LIB_GROUPS"}
+    assert found.notes == (
+        "k is there where LIB_VERSION is defined, which it is taken to be (-D LIB_VERSION=LIB_GROUPS)",
+    )
+    assert load("k.cu", kernel="k", defines=found.defines).name == "k"

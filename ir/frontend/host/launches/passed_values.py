@@ -90,7 +90,7 @@ class PassedValues(LaunchArguments):
                 if mine is not None:
                     self.known[name] = mine
             rests = [x for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("%", "&")]
-            if rests and used(e) and used(e) <= told:
+            if rests and used(e) and used(e) <= {*told}:
                 yield p.sym.name, e
 
     def _is_of_dimensions(self, p: Param) -> bool:
