@@ -196,7 +196,7 @@ def roles_of(k: Kernel) -> Roles:
         grains={n: v for n, v in whole_grains.items() if n in named and n not in divisors},
         groups=groups(k, fixed, sources),
         binary=bits.ends & {*named},
-        exponents=frozenset(exponents(k)) & {*named},
+        exponents=_with_compared(exponents(k), tied) & {*named},
     )
 
 
@@ -313,6 +313,12 @@ def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]]) -> b
 
 def _is_integer(p: Param) -> bool:
     return isinstance(p.sym.type, Scalar) and p.sym.type.is_int and p.sym.type.kind != "bool"
+
+
+def _with_compared(some: set[str], tied: Mapping[str, str]) -> frozenset[str]:
+    """``some`` names with those that they are taken off from: ``last_level - level``."""
+    texts = [t for t in tied.values() if " - " in t and {*names_in(t)} & some]
+    return frozenset(some.union(*(names_in(t) for t in texts)))
 
 
 def _of_device(integers: Iterable[Param]) -> dict[str, int]:

@@ -31,7 +31,7 @@ from ktc.ir.sequences import launch_extents
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
-from ..given_values import definitions, made_of, symbols_behind
+from ..given_values import definitions, made_of, spelled_out, symbols_behind
 from ..windows import names_in, spelled
 
 FIRST = 2
@@ -92,11 +92,31 @@ def position_lists(k: Kernel) -> set[str]:
     return {s.name for s in lists & whole & only}
 
 
+MOST_EXPONENT, LARGE_EXPONENT = 30, 16
+"""What a power of two may be in integers, and what it is at most in scenarios."""
+
+
 def exponents(k: Kernel) -> set[str]:
-    """The parameters that sizes are shifted by in the launch: how often something is halved, or which power of two."""
+    """The parameters that something is shifted by, in the launch or in the body: how often something is halved, or
+    which power of two. Such a number is small."""
     several = () if k.launch is None else (*launch_extents(k), *(e for _, e in k.launch.passed))
-    shifts = (x for e in several for x in walk_expr(e) if isinstance(x, Binary) and x.op in SHIFTS)
-    return {s.name for x in shifts for s in used(x.b)}
+    shifts = [x for e in several for x in walk_expr(e) if isinstance(x, Binary) and x.op in SHIFTS]
+    sources, params = definitions(k), {p.sym for p in k.params if isinstance(p.sym.type, Scalar)}
+    inside = [e for e in all_exprs(k.body) if isinstance(e, Binary) and e.op in SHIFTS and isinstance(e.type, Scalar)]
+    found = {s.name for x in shifts for s in used(x.b)}
+    return found | {s.name for e in inside for s in [_shifting(e, sources)] if s in params}
+
+
+def _shifting(e: Binary, sources: Mapping[Sym, Sequence[Expr]]) -> Sym | None:
+    """The one variable that says how far something is shifted, but for a number that is added or taken off."""
+    match spelled_out(e.b, sources):
+        case Var(s):
+            return s
+        case Binary("+" | "-", a, b) if not used(b) and isinstance(x := spelled_out(a, sources), Var):
+            return x.sym
+        case Binary("-", a, b) if not used(a) and isinstance(x := spelled_out(b, sources), Var):
+            return x.sym
+    return None
 
 
 def _numbered(k: Kernel, positions: Collection[Sym], passed: Mapping[str, str]) -> list[str]:
@@ -222,4 +242,4 @@ def _joined(k: Kernel, sources: Mapping[Sym, Sequence[Expr]], params: Collection
     return {s: ops.pop() for s, ops in found.items() if s in params and len(ops) == 1 and "" not in ops}
 
 
-__all__ = ["BitPositions", "bit_positions", "exponents", "position_lists"]
+__all__ = ["LARGE_EXPONENT", "MOST_EXPONENT", "BitPositions", "bit_positions", "exponents", "position_lists"]

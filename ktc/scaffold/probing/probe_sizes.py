@@ -155,7 +155,10 @@ class ProbeSizes:
         """``sizes`` with one larger, where so much is taken off it that less than ``least`` is left: of ``levels -
         level``, the former."""
         for name in self.differences:
-            ways = [{**sizes, n: sizes[n] + max(sizes.values())} for n in names_in(str(self.ties[name])) if n in sizes]
+            names = [n for n in names_in(str(self.ties[name])) if n in sizes]
+            few = self.roles.exponents.issuperset(names)  # what is taken off is small, and the rest is, too
+            more = max((sizes[n] for n in (names if few else sizes)), default=0)
+            ways = [{**sizes, n: sizes[n] + more} for n in names]
             if self._is_less(name, sizes, least) is True:
                 sizes = next((way for way in ways if self._is_less(name, way, least) is False), sizes)
         return sizes

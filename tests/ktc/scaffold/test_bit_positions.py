@@ -109,3 +109,21 @@ def test_a_number_of_bits_that_says_how_many_threads_there_are_is_a_size(tmp_pat
     args, sizes = drafted(tmp_path, LENGTH)
     assert args["bits"]["value"] == "bits"
     assert all(s["bits"] < 31 for s in sizes.values())
+
+
+LEVELS = """
+__global__ void refine(const float* x, float* o, int n, int level, int left) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float step = 1.0f / (1 << level);
+  o[i] = left ? x[i] * step : x[i];
+}
+void go(const float* x, float* o, int n, int level, int last) {
+  refine<<<(n + 255) / 256, 256>>>(x, o, n, level, last - level);
+}
+"""
+
+
+def test_levels_that_say_which_power_of_two_is_meant_are_small(tmp_path: Path) -> None:
+    args, sizes = drafted(tmp_path, LEVELS)
+    assert args["level"]["value"] == 1 or all(s["level"] <= 16 and s.get("last", 1) <= 32 for s in sizes.values())
