@@ -20,9 +20,9 @@ from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
-from .integers.row_lengths import row_lengths
 from .integers.row_pointers import part_limits, part_starts, row_pointers
 from .integers.row_starts import row_starts
+from .integers.starts_and_lengths import row_lengths
 from .plain_integers import values_compared
 from .probe import STOPS, Prober, Seen
 from .probing.fills import Fill, constant, distinct, in_rows, offsets, spaced

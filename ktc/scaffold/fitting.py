@@ -24,9 +24,9 @@ from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
 from .integer_values import parts_of
-from .integers.row_lengths import row_lengths
 from .integers.row_pointers import PART
 from .integers.row_starts import row_starts
+from .integers.starts_and_lengths import row_lengths
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
