@@ -101,10 +101,14 @@ def signature(kernel: Kernel, *, symbols: bool = True) -> list[tuple[str, Ptr | 
 
 
 def scalar(value: object, t: Scalar | Vec) -> Any:
-    """``value`` in the machine type ``t``; bf16 and fp8 through ml_dtypes. A vector's lanes are an array already."""
+    """``value`` in the machine type ``t``, an integer that it does not hold wrapped as C++ passes it; bf16 and fp8
+    through ml_dtypes. A vector's lanes are an array already."""
     if isinstance(t, Vec):
         lanes = np.ascontiguousarray(value)  # type: ignore[call-overload]
         return lanes.view(np.dtype((np.void, lanes.nbytes)))  # one element: what CuPy passes by value
+    if t.is_int and t.name in NUMPY_SCALAR:
+        bits = int(value) & ((1 << t.bits) - 1)  # type: ignore[call-overload]
+        return NUMPY_SCALAR[t.name](bits - (1 << t.bits) if t.is_signed and bits >> t.bits - 1 else bits)
     if t.name in NUMPY_SCALAR:
         return NUMPY_SCALAR[t.name](value)  # type: ignore[arg-type, return-value]
     return np.asarray(value, numpy_dtype(t.name))[()].view(f"u{t.bytes}")

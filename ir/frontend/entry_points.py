@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -363,6 +364,9 @@ def _spelled_name(wanted: str, unit: Unit) -> Spelled:
 def _unknown(wanted: str, unit: Unit) -> KtcError:
     names = list(dict.fromkeys(label(unit.program, e) for e in unit.program.kernels))
     hint = f"the kernels of this file: {', '.join(names)}" if names else "this file has no __global__ function"
+    plain = re.escape(re.split(r"[<(]", wanted)[0].rpartition("::")[2].strip())
+    if plain and re.search(rf"\b__global__\b[^;{{}}]*\b{plain}\s*\([^;{{}}]*\)\s*;", unit.source.text):
+        hint = "it is only declared there: give the file that has its body"
     return KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted}' in {unit.file}", hint=hint, exit_code=2)
 
 

@@ -16,26 +16,32 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktc.ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend import list_kernels, load
 from ktc.ir.frontend.dialects.dialect import CUDA, dialect_of
 from ktc.ir.frontend.entry_points import KernelInfo, template_arguments
 from ktc.ir.frontend.preprocess.preprocessor import Preprocessed, is_library, preprocess
 from ktc.ir.frontend.preprocess.source_text import read_source
-from ktc.ir.frontend.preprocess.switched_off import asking_for_cuda, hiding, other_branches, saying_cuda
+from ktc.ir.frontend.preprocess.switched_off import (
+    asking_for_cuda,
+    demanded_number,
+    hiding,
+    other_branches,
+    saying_cuda,
+)
 from ktc.ir.support.kept_results import kept
 from ktc.ir.verifier import check
 from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch
 
 from .build_files import BuildFlags, build_flags
-from .including_units import units_including
+from .including_units import units_defining, units_including
 from .project_roots import is_within, project_root
 
 if TYPE_CHECKING:
     from ktc.sources import SourceSpec
 
-ROUNDS = 8
-"""How often headers are looked for that the headers found before include."""
+ROUNDS = 16
+"""How often headers are looked for that the headers found before include, and macros that one after the other lacks."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def as_built(spec: SourceSpec) -> SourceSpec:
     ways = readings(spec)
     first = next(ways)
     own = first if first.file == spec.kernel else None
-    if own is not None and not (own.folders or own.macros or _units(spec)):
+    if own is not None and not (own.folders or own.macros or _units(spec) or _defining(spec)):
         return _by(spec, own, spec.name)
     second = latest = None
     for way in chain([first], ways):
@@ -127,6 +133,7 @@ def readings(spec: SourceSpec) -> Iterator[Reading]:
         yield from (_by_unit(spec, u, root, flags) for u in launching)
         yield (alone := _completed(spec, file, root, flags))
         yield from (_by_unit(spec, u, root, flags) for u in units if u not in launching)
+        yield from (_by_unit(spec, u, root, flags, "defines it") for u in _defining(spec) if u not in units)
         yield Reading(file, notes=() if alone.folders or alone.macros else alone.notes)
 
     for way in ways():
@@ -136,13 +143,20 @@ def readings(spec: SourceSpec) -> Iterator[Reading]:
 
 
 def _units(spec: SourceSpec) -> list[str]:
-    return kept(("units", spec.kernel), lambda: units_including(spec.kernel, project_root(spec.kernel)))
+    key = ("units", spec.kernel, spec.name)
+    return kept(key, lambda: units_including(spec.kernel, project_root(spec.kernel), _plain_name(spec)))
 
 
-def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags) -> Reading:
+def _defining(spec: SourceSpec) -> list[str]:
+    name = _plain_name(spec)
+    return kept(("defining", spec.kernel, name), lambda: units_defining(spec.kernel, project_root(spec.kernel), name))
+
+
+def _by_unit(spec: SourceSpec, unit: str, root: str, flags: BuildFlags, does: str = "includes it") -> Reading:
     shown = _shown(spec, unit)
     way = _completed(spec, shown, root, flags)
-    return replace(way, notes=(f"{spec.kernel} is read as {shown} includes it", *way.notes))
+    what = spec.kernel if does == "includes it" else f"the kernel that {spec.kernel} declares"
+    return replace(way, notes=(f"{what} is read as {shown} {does}", *way.notes))
 
 
 def completed(spec: SourceSpec, file: str) -> Reading:
@@ -163,21 +177,25 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
     macros: dict[str, str] = {}
     hidden: dict[str, str] = {}
     switches: dict[str, str] = {}
+    demanded: dict[str, str] = {}
     stops: list[str] = []
     tree = Tree(root) if root else None
     try:
         text = read_source(file)
-        for _ in range(ROUNDS if root else 1):
-            given = {**switches, **macros, **hidden, **spec.defines}
+        for _ in range(ROUNDS):
+            given = {**demanded, **switches, **macros, **hidden, **spec.defines}
             try:
                 read = preprocess(text, file, given, (*spec.include_dirs, *folders), None, dialect_of(file, text))
             except KtcError as e:
-                if more_macros := _of_the_build(e, given, flags):
-                    macros |= more_macros
-                    continue
-                if dialect_of(file, text) is not CUDA or not (around := _around(e, given, flags)):
+                around = _around(e, given, flags) if dialect_of(file, text) is CUDA else {}
+                if said := _of_the_build(e, given, flags):
+                    macros |= said
+                elif around:
+                    switches |= around
+                elif lacked := _demanded(e, given, flags):
+                    demanded |= lacked
+                else:
                     raise
-                switches |= around
                 continue
             lacking = {h: d for h, d in _elsewhere(read, flags, tree) if is_within(root, _place(d, h))}
             more = {d: h for h, d in lacking.items() if d not in folders}
@@ -190,7 +208,7 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
                 break
             folders |= more
             macros |= mentioned
-            hidden |= dict.fromkeys(off, "1")
+            hidden |= {name: value or "1" for name, _, value in (m.partition("=") for m in off)}
     except KtcError:
         pass  # reading it says why
     shown = {_shown(spec, d): h for d, h in folders.items()}
@@ -202,13 +220,16 @@ def _looked_for(spec: SourceSpec, file: str, root: str, flags: BuildFlags) -> Re
         notes += [f"{', '.join(chosen)}: give the values that you build with"] if chosen else []
     if hidden:
         spelled = " and ".join(hidden) + (" are" if len(hidden) > 1 else " is")
-        these = " ".join(f"-D {n}" for n in hidden)
+        these = " ".join(f"-D {n}" + (f"={v}" if v != "1" else "") for n, v in hidden.items())
         notes.append(f"{spec.name} is there where {spelled} defined, which it is taken to be ({these})")
     switches = {n: v for n, v in switches.items() if n not in macros and n not in hidden}
     if switches:
         notes.append(f"the project is taken to be built with CUDA ({' '.join(f'-D {n}' for n in switches)})")
+    if demanded:
+        spelled = " ".join(f"-D {n}={v}" for n, v in demanded.items())
+        notes.append(f"what the build has to define and no build file says has the least value allowed ({spelled})")
     notes += stops
-    return Reading(file, tuple(shown), (*switches.items(), *macros.items(), *hidden.items()), tuple(notes))
+    return Reading(file, tuple(shown), tuple({**demanded, **switches, **macros, **hidden}.items()), tuple(notes))
 
 
 def _of_the_build(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:
@@ -222,20 +243,37 @@ def _of_the_build(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> d
 def _around(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:
     """The macro that leads around the ``#error`` that ``e`` is of, where one says that the project is built with
     CUDA; none where none does."""
-    if e.code != "E-PP-DIRECTIVE" or e.loc is None or not e.message.startswith("#error"):
+    if (at := _error_line(e)) is None:
         return {}
-    names = saying_cuda(other_branches(read_source(e.loc.file), e.loc.line))
+    names = saying_cuda(other_branches(read_source(at.file), at.line))
     return {n: flags.macros.get(n, "1") for n in names[:1] if n not in given}
+
+
+def _demanded(e: KtcError, given: Mapping[str, str], flags: BuildFlags) -> dict[str, str]:
+    """The macro whose lack the ``#error`` that ``e`` is of complains about, with a value for it."""
+    if (at := _error_line(e)) is None:
+        return {}
+    found = demanded_number(read_source(at.file), at.line)
+    return {n: flags.macros.get(n, v) for n, v in found.items() if n not in given}
+
+
+def _error_line(e: KtcError) -> Loc | None:
+    return e.loc if e.code == "E-PP-DIRECTIVE" and e.message.startswith("#error") else None
 
 
 def _hidden(spec: SourceSpec, read: Preprocessed) -> tuple[str, ...]:
     """The macros that hide the kernel which is asked for, where nothing of its name is left of the text; none if none
     do."""
-    name = re.match(r"[\w:]*", spec.name or "")
-    plain = name[0].rpartition("::")[2] if name is not None else ""
+    plain = _plain_name(spec)
     if not plain or re.search(rf"\b{plain}\b", read.text):
         return ()
     return hiding(plain, read.sources, read.defined)
+
+
+def _plain_name(spec: SourceSpec) -> str:
+    """The kernel that is asked for, without the scopes and the arguments that its name may come with; '' if none is."""
+    name = re.match(r"[\w:]*", spec.name or "")
+    return name[0].rpartition("::")[2] if name is not None else ""
 
 
 def _elsewhere(read: Preprocessed, flags: BuildFlags, tree: Tree | None) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,12 @@ only that file launches the kernels.
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from pathlib import PurePath
 
 from ktc.ir.frontend.preprocess.preprocessor import USUAL_FOLDERS
-from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch, is_header
+from ktc.project.source_trees import HEADERS, UNITS, Tree, has_launch, is_header, read_bytes
 
 from .project_roots import is_within
 
@@ -54,14 +55,30 @@ def _sources_in(folder: str) -> list[str]:
     return [f for f in found if is_within(own, f)]
 
 
-def units_including(file: str, root: str) -> list[str]:
-    """Units near ``file`` that include a file of its name, through others too: first what no other unit includes, and
-    of those what launches kernels."""
+def units_including(file: str, root: str, name: str = "") -> list[str]:
+    """Units near ``file`` that include a file of its name, through others too: first what mentions the kernel ``name``,
+    which a header may only declare, of those what no other unit includes, and of these what launches kernels."""
     near = Surroundings(file, root)
     own = os.path.realpath(file)
     found = [f for f in near.including(os.path.basename(own)) if not is_header(f) and os.path.realpath(f) != own]
     parts = {f for f in found if any(u in found and u != f for u in near.including(os.path.basename(f)))}
-    return sorted(found, key=lambda f: (f in parts, not has_launch(f), f))[:MOST_UNITS]
+    return sorted(found, key=lambda f: (not _mentions(f, name), f in parts, not has_launch(f), f))[:MOST_UNITS]
 
 
-__all__ = ["units_including"]
+def units_defining(file: str, root: str, name: str) -> list[str]:
+    """Units near ``file``, which only declares the kernel ``name``, that define it."""
+    if not name or not _mentions(file, name):
+        return []
+    own = os.path.realpath(file)
+    body = re.compile(rb"\b__global__\b[^;{}]*\b%b\s*\([^;{}]*\)\s*\{" % re.escape(name.encode()))
+    if body.search(read_bytes(file)):
+        return []
+    units = (f for f in Surroundings(file, root).files if not is_header(f) and os.path.realpath(f) != own)
+    return [f for f in units if body.search(read_bytes(f))][:MOST_UNITS]
+
+
+def _mentions(file: str, name: str) -> bool:
+    return re.search(rb"\b%b\b" % re.escape(name.encode()), read_bytes(file)) is not None
+
+
+__all__ = ["units_defining", "units_including"]

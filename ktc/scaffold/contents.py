@@ -22,6 +22,7 @@ from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
 from .integers.row_pointers import part_limits, part_starts, row_pointers
 from .integers.row_starts import row_starts
+from .integers.starts_and_lengths import row_lengths
 from .plain_integers import values_compared
 from .probe import STOPS, Prober, Seen
 from .probing.fills import Fill, constant, distinct, in_rows, offsets, spaced
@@ -135,6 +136,7 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         or name in probe.filled
         or name in probe.roles.listed
         or name in probe.searched
+        or name in probe.positions
     ):
         return None
     if access_role(p, k) == "out" or name in counters(k) or name in part_starts(k):
@@ -143,6 +145,11 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         return _whole(p, whole_floats(k)[name], probe, before, fills)
     if name in row_pointers(k):
         return Content(name, "offsets", f"{name}_last", uneven=bool(part_limits(k)))
+    lengths = row_lengths(k)
+    for rows in (r for r in lengths.values() if r.starts == name):
+        return Content(name, "starts", rows.apart)
+    if name in lengths:
+        return Content(name, "index", f"{name}_values", within=f"{lengths[name].apart} + 1")
     if (room := row_starts(k).get(name)) is not None:
         return Content(name, "starts", f"{name}_apart", within=room if room in before.sizes else "")
     counted, first = bins(k, p.sym)

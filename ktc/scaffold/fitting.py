@@ -7,18 +7,17 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ktc.ir.analysis.defs import expand, integer_constants
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import i32, simplify
-from ktc.ir.kernel import Kernel, Param
+from ktc.ir.kernel import Param
 from ktc.ir.nodes import Var
-from ktc.ir.walk import substitute_expr, walk_expr
+from ktc.ir.walk import walk_expr
 from ktc.ir.workload.size_expressions import evaluate
 
 from .bounding import bounding, places
 from .contents import scattering
 from .extents.accessors import whole_tensors
 from .extents.chained_strides import chained
+from .extents.computed_lengths import computed_lengths, folded
 from .extents.row_pitches import widest_pitches
 from .extents.tying import names_behind
 from .footprints import offsets_of
@@ -27,6 +26,7 @@ from .inner_strides import inner_first
 from .integer_values import parts_of
 from .integers.row_pointers import PART
 from .integers.row_starts import row_starts
+from .integers.starts_and_lengths import row_lengths
 from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
@@ -35,7 +35,7 @@ from .probing.fills import Fill, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
-from .windows import names_in, spelled, windows
+from .windows import names_in, windows
 
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
@@ -43,11 +43,14 @@ MOST_TIES, TIES_WORK = 4, 120_000
 LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 """A size that is taken off in a text."""
 
+SHORT = 8
+"""What the length of rows in probes is divided by that loops go over."""
+
+ROUNDED = re.compile(r"\+ \d+\)* / \d+\)*$")
+"""A quotient that is rounded up."""
+
 SOME = re.compile(r"-\s?\d+\)?$")
 """A number that is taken off in the end."""
-
-NUMBER_OFF = re.compile(r"\(\w+ [-+] \d+\)")
-"""A size and a number that is added or taken off."""
 
 MOST_LEFT_OUT = 16
 
@@ -73,7 +76,9 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    best = fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
+    named = {c.name for c in d.contents}
+    whole = {r.total: f"{r.count} * {r.apart}" for r in row_lengths(d.kernel).values() if r.total and r.apart in named}
+    best = fitted(d, {**d.limits, **whole, **{c.name: c.within for c in d.contents if c.within}})
     touched = _touched(best)
     end = d.work + TIES_WORK
     if badness(best[1]) and (steps := _steps(d, best[0])):
@@ -218,18 +223,21 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
     parts = {c.name: parts_of(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
+    short = {r.apart for r in row_lengths(d.kernel).values()}  # loops go over each whole row, one after the other
     seen: list[Seen] = []
     for k, sizes in enumerate(probe.sizes()):
         for i, c in enumerate(d.contents):
             if c.name not in ties:
                 sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7) + 3 * (k % 2 if parts[c.name] else 0)
                 sizes[c.name] *= PART if c.uneven else 1
+                sizes[c.name] //= SHORT if c.name in short else 1
         fills: dict[str, Fill] = {}
         found = probe.look(sizes)
         for c in d.contents:
             if found is not None:
                 fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
                 found = probe.look(sizes, fills) or found
+        found = _with_spread_parts(d, probe, sizes, fills, found)
         if found is not None and any(c.counted for c in d.contents):
             spread = {c.buffer: one_each(probe.value(c.name, sizes)) for c in d.contents if c.counted}
             found = found.joined(probe.look(sizes, {**fills, **spread}))
@@ -241,9 +249,10 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     hosts = {p.sym.name for p in d.kernel.params if p.host}
     own = ((n, text) for n, text in d.roles.tied.items() if n not in hosts)
     computed = (f"({d.tied(n)})" for n, text in own if "+" in text or "-" in text)
-    named = _named_differences(d.kernel, probe)
-    terms = [t for t in dict.fromkeys((*left, *computed, *named)) if {*names_in(t)} <= {*names}]
+    lengths = (folded(d.in_sizes(t)) for t in computed_lengths(d.kernel))
+    terms = [t for t in dict.fromkeys((*left, *computed, *lengths)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    shapes |= _whole_vectors(d, seen, terms)
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
         if known is not None and _short_of(e, known, seen):
@@ -260,15 +269,29 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     return dict(ties), shapes, seen
 
 
-def _named_differences(kernel: Kernel, probe: Prober) -> Iterator[str]:
-    """What a kernel has names for that differs from a size by a number: ``H - R + 1`` where ``R`` is always 3."""
-    params = {p.sym for p in kernel.params}
-    numbers = {p: i32(m) for p in params if isinstance(m := probe.meaning(p.name), int)}
-    names = integer_constants(kernel.body)
-    for e in names.values():
-        text = spelled(simplify(substitute_expr(expand(e, names), numbers)), params)
-        if text and len(names_in(text)) == 1 and NUMBER_OFF.fullmatch(text):
-            yield text
+def _whole_vectors(d: Draft, seen: Sequence[Seen], terms: Sequence[str]) -> dict[str, Extent]:
+    """The extents of buffers of as many vectors as the host rounds a number of elements up to: ``(n + 1) / 2`` pairs,
+    of which a caller allocates the last whole."""
+    found: dict[str, Extent] = {}
+    for p in (p for p in buffers_of(d.kernel) if lanes_of(p) > 1):
+        looks = [(s.sizes, s.extent(p.sym.name)) for s in seen if p.sym.name in s.reach]
+        for text in (t for t in terms if ROUNDED.search(t)):
+            if len(looks) > 1 and all(lanes_of(p) * evaluate(text, sizes) == n for sizes, n in looks):
+                found[p.sym.name] = Extent((text,), times=lanes_of(p), exact=True)
+    return found
+
+
+def _with_spread_parts(
+    d: Draft, probe: Prober, sizes: Mapping[str, int], fills: dict[str, Fill], found: Seen | None
+) -> Seen | None:
+    """``found`` with parts that begin all over as much of their buffer as is reached by now: which rows of a matrix are
+    taken another buffer may say, and only the first had any elements before that was filled."""
+    ends = [c for c in d.contents if c.kind == "offsets"]
+    if found is None or not any(c.kind in ("index", "distinct") for c in d.contents) or not ends:
+        return found
+    spread = {c.buffer: c.fill(probe.value(c.name, sizes), found.extent(c.buffer)) for c in ends}
+    fills |= spread
+    return found.joined(probe.look(sizes, fills))
 
 
 def _largest(

@@ -22,7 +22,7 @@ from ktc.ir.workload import size_expressions
 from ktc.passes.shared.loop_bounds import upper_bound
 
 from .drafted_launches import compared_with, strided_axes
-from .indices import SIZES, Indices
+from .indices import SIZES, Indices, block_sizes
 from .roles import Roles
 from .windows import names_in, spelled
 
@@ -83,10 +83,12 @@ def _open(k: Kernel, roles: Roles) -> Iterator[tuple[str, Expr, Sym]]:
     extent and that number."""
     if k.launch is None:
         return
-    others = {s for e in (*k.launch.block, *(e for _, e in k.launch.passed)) for s in used(e)}
+    own = [e for e in k.launch.block if isinstance(e, Var) or not block_sizes(e, k.launch.grid)]
+    others = {s for e in (*own, *(e for _, e in k.launch.passed)) for s in used(e)}
+    others |= {s for e in k.launch.block for s in block_sizes(e, k.launch.grid)}
     hosts = {p.sym for p in k.params if p.host and p.sym.name in roles.sizes} - others
     for axis, extent in zip("xyz", k.launch.grid):
-        mine = used(extent)
+        mine = used(extent) - {s for s in used(extent) if s.name in roles.fixed}
         shared = {s for a, e in zip("xyz", k.launch.grid) if a != axis for s in used(e)}
         if len(mine) == 1 and mine <= hosts - shared:
             yield axis, extent, next(iter(mine))
@@ -130,8 +132,11 @@ def _counts(k: Kernel, roles: Roles, strided: set[str]) -> tuple[dict[str, str],
 
 
 def _block(k: Kernel, roles: Roles) -> dict[str, int]:
-    """The extents of a block that are numbers, by axis."""
-    extents = k.launch.block if k.launch is not None else ()
+    """The extents of a block that are numbers, by axis: the most of one that the host keeps below a number."""
+    if k.launch is None:
+        return {}
+    capped = [[Var(s) for s in block_sizes(e, k.launch.grid)] for e in k.launch.block]
+    extents = [most[0] if most else e for e, most in zip(k.launch.block, capped)]
     return {a: int(n) for a, e in zip("xyz", extents) if (n := evaluate(e, dict(roles.fixed))) is not None}
 
 

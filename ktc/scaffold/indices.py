@@ -7,13 +7,34 @@ round of a loop or with data says nothing, and neither does what some threads sk
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, product
 
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.fields import children
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, i32
+from ktc.ir.nodes import (
+    COMPARISONS,
+    Alloc,
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Select,
+    Sym,
+    Var,
+    While,
+    i32,
+)  # fmt: skip
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
@@ -224,9 +245,32 @@ def _everybodys(body: Body, indices: Indices) -> Iterator[tuple[Sym, tuple[Expr,
             yield from ((x.buffer, x.index) for x in walk_expr(e) if isinstance(x, Load) and not _conditional(e))
 
 
-def _conditional(e: Expr) -> bool:
-    from ktc.ir.nodes import Select
+def block_sizes(extent: Expr, grid: Sequence[Expr]) -> list[Sym]:
+    """The variable that a block's ``extent`` is, or that it is at most, ``n <= most ? n : most``, where a ``grid`` that
+    covers n has as many blocks as that takes: what the host asks a device for, and no size."""
+    match without_casts(extent):
+        case Var(s):
+            return [s]
+        case Select(Binary(op, x, y), a, b) if op in COMPARISONS and {x, y} == {a, b}:
+            capped = [e.sym for e in map(without_casts, (a, b)) if isinstance(e, Var)]
+        case Call("min", args):
+            capped = [e.sym for e in map(without_casts, args) if isinstance(e, Var)]
+        case _:
+            return []
+    covered = {s for e in grid for s in _used_beside(e, without_casts(extent))}
+    return [s for s in capped if s not in covered]
 
+
+def _used_beside(e: Expr, part: Expr) -> Iterator[Sym]:
+    """The variables of ``e`` that are not in ``part`` of it."""
+    if isinstance(e, Var):
+        yield e.sym
+    elif e != part:
+        for x in children(e):
+            yield from _used_beside(x, part)
+
+
+def _conditional(e: Expr) -> bool:
     return any(isinstance(x, Select) for x in walk_expr(e))
 
 
@@ -236,4 +280,4 @@ def _leaves(body: Body) -> bool:
     return any(isinstance(s, Return) for s in body)
 
 
-__all__ = ["Indices", "block_extents", "fitting", "most_threads"]
+__all__ = ["Indices", "block_extents", "block_sizes", "fitting", "most_threads"]

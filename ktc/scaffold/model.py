@@ -65,7 +65,8 @@ class Draft:
         text = self.ties.get(name, self.roles.tied.get(name))
         if text is None or isinstance(text, int):
             return text
-        return int(text) if text.isdigit() else self.in_sizes(text)
+        text = text if text.isdigit() else self.in_sizes(text)
+        return text if names_in(text) else evaluate(text, {})
 
     def real(self, name: str) -> str | None:
         """What a floating-point parameter is in the sizes of the scenarios; None for one that is a number."""

@@ -21,6 +21,7 @@ from ktc.ir.workload.input_data import numpy_dtype
 
 from .given_values import floats_decide_stores, floats_say_where
 from .integer_values import counters, divides
+from .integers.bit_positions import position_lists
 from .probing.fills import Fill, between, constant, first_of
 from .probing.probe_sizes import ProbeSizes
 from .roles import Roles, access_role, buffers_of, lanes_of
@@ -94,6 +95,7 @@ class Prober(ProbeSizes):
 
         self.filled |= {n: (mark, mark) for n, (mark, _, _) in roles.marks.items()}
 
+        self.positions = position_lists(kernel)
         self.searched = searched(kernel)
         """Tables that are searched, which are read to their ends only if what is looked for is at neither."""
 
@@ -202,6 +204,8 @@ class Prober(ProbeSizes):
         count = -(-elements // lanes) * lanes
         if name in fills:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))
+        if name in self.positions:
+            return np.arange(count).astype(numpy_dtype(scalar.name))
         if name in self.filled:
             return between(*self.filled[name])(count).astype(numpy_dtype(scalar.name))
         if scalar.is_int:

@@ -40,9 +40,11 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from .extents.padded_windows import padded_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
-from .indices import block_extents, fitting, most_threads
+from .indices import block_extents, block_sizes, fitting, most_threads
 from .integer_values import bins, marks, origins, powers, seeds
+from .integers.bit_positions import bit_positions, exponents
 from .integers.row_pointers import PART, part_limits
+from .named_dimensions import words_of
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
 from .windows import (
@@ -62,6 +64,11 @@ BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 
 DYNAMIC_SHARED = 16384
 """Bytes of dynamic shared memory, where no launch says how much."""
+
+MULTIPROCESSORS = 128
+"""Of a large device, about."""
+
+_MULTIPROCESSOR, _HOW_MANY = frozenset({"sm", "sms", "multiprocessor", "processor"}), frozenset({"num", "count", "n"})
 
 NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
 """Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
@@ -94,7 +101,8 @@ class Roles:
     ``marks``: what elements of integer buffers are in probes, where that is not 0 (:mod:`.integers.element_marks`): a
     number,
     or all of those from one to another. ``listed``: buffers of which every element is a formula of sizes
-    (:mod:`.extents.walked_tensors`).
+    (:mod:`.extents.walked_tensors`). ``binary``: sizes that are powers of two, and
+    ``exponents``: those that others are shifted by (:mod:`.integers.bit_positions`).
     """
 
     sizes: tuple[str, ...]
@@ -120,14 +128,17 @@ class Roles:
     places: frozenset[str] = frozenset()
     marks: Mapping[str, Mark] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    binary: frozenset[str] = frozenset()
+    exponents: frozenset[str] = frozenset()
 
 
 def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k) | seeds(k)
-    fixed = presumed | _rooms(k, integers) | _fixed(k, integers)
-    tied = {n: t for n, t in _tied(k) if n not in fixed}
+    bits = bit_positions(k, passed := dict(_tied(k)))
+    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k) | seeds(k) | {**bits.numbers}
+    fixed = presumed | _rooms(k, integers) | _of_device(integers) | _fixed(k, integers)
+    tied = {**bits.tied} | {n: t for n, t in passed.items() if n not in fixed}
     real = real_values(k)
     formulas = (*tied.values(), *real.formulas.values())
     matter = shaping(k) - (only_compared(k) - {s for e in launch_extents(k) for s in used(e)})
@@ -139,7 +150,7 @@ def roles_of(k: Kernel) -> Roles:
     known = {*fixed, *sizes, *tied} - ({*presumed} - given)
     flags = [p.sym.name for p in integers if p.sym.name not in known]
     names = {p.sym.name for p in integers}
-    hosts = dict.fromkeys(n for t in formulas for n in names_in(t) if n not in names)
+    hosts = dict.fromkeys(n for t in formulas for n in names_in(t) if n not in names and n not in bits.numbers)
     sources, params = definitions(k), {p.sym for p in k.params}
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     whole |= {s.name for s in _divisors(k, lambda e: _remainder(e, params, sources))} - _moduli(k, sources)
@@ -165,6 +176,7 @@ def roles_of(k: Kernel) -> Roles:
     launched |= real.numbers
     halves = frozenset((*halves_of(k, sources), *windows)) & {*named}
     inside = frozenset(parts) & divisors
+    whole_grains = grains(k, fixed, sources) | dict.fromkeys(bits.ends, 1 << bits.bits)
     return Roles(
         named,
         fixed,
@@ -181,8 +193,10 @@ def roles_of(k: Kernel) -> Roles:
         numbers={**dict.fromkeys(part_limits(k) & {*flags}, PART), **numbers, **launched},
         launched=frozenset(launched),
         reals=real.formulas,
-        grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
+        grains={n: v for n, v in whole_grains.items() if n in named and n not in divisors},
         groups=groups(k, fixed, sources),
+        binary=bits.ends & {*named},
+        exponents=_with_compared(exponents(k), tied) & {*named},
     )
 
 
@@ -301,6 +315,18 @@ def _is_integer(p: Param) -> bool:
     return isinstance(p.sym.type, Scalar) and p.sym.type.is_int and p.sym.type.kind != "bool"
 
 
+def _with_compared(some: set[str], tied: Mapping[str, str]) -> frozenset[str]:
+    """``some`` names with those that they are taken off from: ``last_level - level``."""
+    texts = [t for t in tied.values() if " - " in t and {*names_in(t)} & some]
+    return frozenset(some.union(*(names_in(t) for t in texts)))
+
+
+def _of_device(integers: Iterable[Param]) -> dict[str, int]:
+    """The host's numbers that say, by their names, how many multiprocessors the device has."""
+    words = {p.sym.name: {*words_of(p.sym.name)} for p in integers if p.host}
+    return {n: MULTIPROCESSORS for n, said in words.items() if said & _MULTIPROCESSOR and said & _HOW_MANY}
+
+
 def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     """What the launch passes a constant for; extents of the block that only the launcher knows, or nobody in the body
     uses: block_size of a benchmark."""
@@ -308,11 +334,11 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
         return {}
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
-    chosen = [e.sym for e in map(without_casts, k.launch.block) if isinstance(e, Var) and e.sym in mine]
+    axes = {s: a for a, e in zip("xyz", k.launch.block) for s in block_sizes(e, k.launch.grid) if s in mine}
+    chosen = [*axes]
     names = {p.sym.name for p in (*integers, *k.params) if p in integers or p.sym.type == BOOL}
     passed = {n: int(v) for n, v in k.launch.given if n in names}
     told = block_extents(k) if chosen else {}
-    axes = {e.sym: a for a, e in zip("xyz", map(without_casts, k.launch.block)) if isinstance(e, Var)}
     variable = sum(bool(used(e)) for e in k.launch.block)
     limits = dict(zip("xyz", MAX_BLOCK))
     usual = {a: min(BLOCK_EXTENTS[variable], limits[a]) for a in (axes[s] for s in chosen)}

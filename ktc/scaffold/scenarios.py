@@ -13,6 +13,7 @@ from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
 from .footprints import offsets_of
+from .integers.bit_positions import LARGE_EXPONENT, MOST_EXPONENT
 from .integers.row_pointers import PART
 from .model import Draft
 from .named_dimensions import dimensions, proportions
@@ -33,6 +34,9 @@ MOST_SIZE = 1 << 30
 
 COUNTERS = 64
 """Counters in shared memory: experts, bins."""
+
+LEAST_BINARY = 64
+"""The least power of two of a size that has to be one."""
 
 NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
@@ -229,7 +233,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         return sizes
 
     start = filled(start)
-    most = {n: x.most for n, x in named.items()}
+    most = {n: x.most for n, x in named.items()} | dict.fromkeys(d.roles.exponents, LARGE_EXPONENT)
     known: list[dict[str, int]] = []
     for name, limits in TARGETS.items():
         # threads that a guard sends home are work too: a grid of its own size is bounded
@@ -243,13 +247,16 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
     last = known[-1]
-    held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()} | windows
+    parts = {n: v // 2 if n in d.roles.binary else v * 3 // 4 for n, v in last.items()}
+    held = {n: max(g := d.steps.get(n, 1), v // g * g) for n, v in parts.items()} | windows
     held = resized(d, held, legal)
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
     largest = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
-    d.most = {n: min(v, d.roles.room.get(n, v)) for n, v in largest.items()}
+    room = {**dict.fromkeys(d.roles.exponents, MOST_EXPONENT), **d.roles.room}
+    d.most = {n: min(v, room.get(n, v)) for n, v in largest.items()}
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
+    odd |= {n: max(2 * d.steps.get(n, 1), LEAST_BINARY) for n in d.roles.binary if n in odd}
     odd |= {n: v + (n not in constants) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))

@@ -34,6 +34,7 @@ from .draft import draft
 from .drafted_launches import capped
 from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
+from .integers.bit_positions import position_lists
 from .integers.row_pointers import part_starts
 from .integers.unasked import unasked
 from .model import Draft
@@ -337,6 +338,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     elif role != "out" and scalar_of(p.sym.type).is_int and divides(d.kernel, p.sym):
         lines += ['init = "ints"', f"range = [1, {DIVISORS}]"]
         guesses.append("range")
+    elif role != "out" and name in position_lists(d.kernel):
+        lines.append('init = "arange"')
     elif words:
         lines.append('init = "bits"')
     elif role != "out" and none is not None and none < 0:

@@ -51,6 +51,9 @@ def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]] = {
         case Binary(">>" | "<<" as op, a, by) if 0 <= (shift := _number(by)) < 31:  # of sizes, which are no less than 0
             bare = spelled(a, params, sources)
             return f"({bare} {'/' if op == '>>' else '*'} {1 << shift})" if bare else None
+        case Binary("&", a, by) if (mask := _number(by)) >= 0 and (mask + 1) & mask == 0:  # the last bits of sizes
+            bare = spelled(a, params, sources)
+            return f"({bare} % {mask + 1})" if bare else None
         case Call("min" | "max" | "cdiv" as fn, args):
             each = [spelled(x, params, sources) for x in args]
             return f"{fn}({', '.join(x for x in each if x)})" if all(each) else None

@@ -15,7 +15,8 @@ MOST = 3
 """Macros that are given together for one declaration."""
 
 Asked: TypeAlias = tuple[str, ...]
-"""What a condition asks for, all of it: macros that must be defined, and with ``!`` those that must not be."""
+"""What a condition asks for, all of it: macros that must be defined, with ``!`` those that must not be, and ``A=B`` for
+one that must be at least as much as another macro or number says."""
 
 _WITH_CUDA = re.compile(
     r"^[ \t]*#[ \t]*(?:el)?if[^\n]*?\b((?:[A-Z][A-Z0-9]*_)*(?:WITH|USE|HAVE|ENABLE|BUILD)_CUDA)\b", re.M
@@ -23,6 +24,7 @@ _WITH_CUDA = re.compile(
 
 _IF = re.compile(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)")
 _TRUE = re.compile(r"(!?)\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))\s*(?://.*|/\*.*)?")
+_LEAST = re.compile(r"()\(?\s*([A-Za-z_]\w*)\s*>=\s*(\w+)\s*\)?\s*(?://.*|/\*.*)?")
 _DEFINED = re.compile(r"(!?)\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))\s*(?://.*|/\*.*)?")
 
 
@@ -53,8 +55,8 @@ def hint_of(error: KtcError, sources: Mapping[str, str], defined: Collection[str
 
 
 def hiding(name: str, sources: Mapping[str, str], defined: Collection[str]) -> tuple[str, ...]:
-    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares ``name``; none if
-    there are none."""
+    """The macros that are not ``defined`` and under which one of ``sources`` (text by path) declares ``name``, as they
+    are given with ``-D``; none if there are none."""
     found = (_under(text, name, defined) for text in sources.values() if name in text)
     return next((macros for macros, _ in filter(None, found)), ())
 
@@ -75,6 +77,26 @@ def saying_cuda(names: Iterable[str]) -> list[str]:
 def other_branches(text: str, line: int) -> list[str]:
     """The macros each of which, if it were defined, would lead around ``line`` of ``text``, an ``#error`` in a chain
     of conditions: A and B of ``#ifdef A .. #elif defined(B) .. #else`` there, A under ``#ifndef A``."""
+    *before, here = _chain_at(text, line)
+    around = _demanded(before, here)
+    return [*(m for ms in before if len(ms) == 1 for m in ms if not m.startswith("!")), *around]
+
+
+def demanded_number(text: str, line: int) -> dict[str, str]:
+    """The macro that a build has to define, whose lack the ``#error`` at ``line`` of ``text`` is about (``#ifndef M``),
+    with the least of the numbers that ``text`` compares it with, 0 where it does so with none: such a macro switches a
+    feature on or off."""
+    *before, here = _chain_at(text, line)
+    numbers = {name: re.findall(rf"\b{name}\s*==\s*(\d+)\b", text) for name in _demanded(before, here)}
+    return {name: min(found, key=int, default="0") for name, found in numbers.items()}
+
+
+def _demanded(before: list[Asked], here: Asked) -> list[str]:
+    return [here[0][1:]] if not before and len(here) == 1 and here[0].startswith("!") else []
+
+
+def _chain_at(text: str, line: int) -> list[Asked]:
+    """What the groups of the chain of conditions that ``line`` of ``text`` stands in ask for, its own last."""
     chains: list[list[Asked]] = []
     for row in text.split("\n")[: line - 1]:
         if (m := _IF.match(row)) is None:
@@ -86,9 +108,7 @@ def other_branches(text: str, line: int) -> list[str]:
             del chains[-1:]
         elif chains:
             chains[-1].append(_asked("if", rest) if word == "elif" else ())
-    *before, here = chains[-1] if chains else [()]
-    around = [here[0][1:]] if len(here) == 1 and here[0].startswith("!") else []
-    return [*(m for ms in before if len(ms) == 1 for m in ms if not m.startswith("!")), *around]
+    return chains[-1] if chains else [()]
 
 
 def _under(text: str, name: str, defined: Collection[str]) -> tuple[tuple[str, ...], int] | None:
@@ -103,7 +123,8 @@ def _under(text: str, name: str, defined: Collection[str]) -> tuple[tuple[str, .
         m = _IF.match(line)
         if m is None:
             if name in line and declares.search(line):
-                missing = tuple(dict.fromkeys(x for xs in asked for x in xs if x[0] != "!" and x not in defined))
+                open_ = (x for xs in asked for x in xs if x[0] != "!" and x.partition("=")[0] not in defined)
+                missing = tuple(dict.fromkeys(open_))
                 if 0 < len(missing) <= MOST:
                     return missing, number
             continue
@@ -123,8 +144,13 @@ def _asked(word: str, condition: str) -> Asked:
     if word in ("ifdef", "ifndef"):
         name = re.match(r"\w+", condition)
         return () if name is None else (("" if word == "ifdef" else "!") + name[0],)
-    found = [_DEFINED.fullmatch(part) or _TRUE.fullmatch(part) for part in map(str.strip, condition.split("&&"))]
-    return tuple(m[1] + (m[2] or m[3]) for m in found if m is not None) if all(found) else ()
+    parts = [*map(str.strip, condition.split("&&"))]
+    found = [_DEFINED.fullmatch(part) or _TRUE.fullmatch(part) or _LEAST.fullmatch(part) for part in parts]
+    return tuple(_asked_by(m) for m in found if m is not None) if all(found) else ()
+
+
+def _asked_by(m: re.Match) -> str:
+    return f"{m[2]}={m[3]}" if m.re is _LEAST else m[1] + (m[2] or m[3])
 
 
 def _otherwise(asked: Asked) -> Asked:

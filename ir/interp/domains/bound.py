@@ -17,6 +17,7 @@ import numpy as np
 
 from . import integers
 from .bit_patterns import numbers_of, patterns_of
+from .directed_rounding import DIRECTED
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF, round_to
@@ -162,6 +163,9 @@ class BoundDomain(Domain):
         return self.made(v, e + 2 * u * (x.shape[2] + 1) * most if truncates else e)
 
     def float_call(self, fn, args, t):
+        if fn in DIRECTED:  # one step of the last place, where the nearest number is half a step off at most
+            out = self.float_call(DIRECTED[fn][0], args, t)
+            return self._looser(out, 2 * UNIT_ROUNDOFF[t.name] * np.abs(self.value(out)) + SMALLEST[t.name])
         plain = plain_name(fn)
         if plain in OPERATORS:
             out = self.float_arith(OPERATORS[plain], args[0], args[1], t)

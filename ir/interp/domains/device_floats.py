@@ -8,6 +8,7 @@ from ktc.ir.types import Scalar
 
 from . import integers
 from .bit_patterns import numbers_of, patterns_of
+from .directed_rounding import DIRECTED, directed
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, converted, fma, round_to
@@ -65,6 +66,8 @@ class DeviceDomain(Domain):
             return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         if fn == "fma":
             return fma(args[0], args[1], args[2], self.float_dtype(t))
+        if fn in DIRECTED and t.name == "f32":
+            return directed(*DIRECTED[fn], args)
         if fn not in REALS:
             raise Unsupported(f"no meaning for the function '{fn}'")
         value = REALS[fn](*(np.asarray(a).astype(np.float64) for a in args))
@@ -100,7 +103,7 @@ class DoubleDomain(DeviceDomain):
         return numbers_of(found, dst) if dst.is_float else np.asarray(found).view(self.dtype(dst))[()]
 
     def float_call(self, fn, args, t):
-        fn = plain_name(fn)
+        fn = plain_name(DIRECTED[fn][0] if fn in DIRECTED else fn)
         if fn in OPERATORS:
             return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         if fn == "fma":

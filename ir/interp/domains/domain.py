@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.types import Scalar
+from ktc.ir.types import I32, Scalar
 
 from . import integers
 from .bit_names import BitNames
@@ -190,7 +190,9 @@ class Domain(ABC):
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
             if fn in MIXED and self.exact:
-                raise Unsupported(f"no exact meaning for the function '{fn}'")
+                if fn != "ldexp":
+                    raise Unsupported(f"no exact meaning for the function '{fn}'")
+                args = [args[0], self.float_cast(args[1], I32, t)]  # one more function of two numbers
             return self.float_call(fn, args, t)
         if fn.startswith("field_"):
             from .field_calls import FIELD_CALLS

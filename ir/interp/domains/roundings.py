@@ -19,6 +19,7 @@ from functools import reduce
 import numpy as np
 
 from . import integers
+from .directed_rounding import DIRECTED
 from .domain import Domain, Unsupported, order_of_bits
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
 from .rounding import FLOAT_DTYPES, converted, round_to
@@ -169,7 +170,7 @@ class RoundingsDomain(Domain):
         return _pair(round_to(_v(x), dst).astype(np.float64), counts(x) + ~held, code)
 
     def float_call(self, fn, args, t):
-        plain = plain_name(fn)
+        plain = plain_name(DIRECTED[fn][0] if fn in DIRECTED else fn)
         if plain in OPERATORS:
             return self.float_arith(OPERATORS[plain], args[0], args[1], t)
         if plain == "fma":

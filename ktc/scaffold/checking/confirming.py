@@ -16,6 +16,7 @@ from ktc.ir.walk import used
 
 from ..model import Draft
 from ..probe import Prober, Seen
+from ..roles import lanes_of
 from ..windows import PROBED, names_in
 
 PASSED_OVER = ("fuel", "redundant-store")
@@ -177,6 +178,8 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
         whole, larger = d.elements(even), d.elements(sizes)
         grown = [b for b in d.shapes if larger[b] > whole[b]]
         left = {b: (whole[b] - before.extent(b)) * larger[b] / whole[b] for b in grown}  # as much of the larger one
+        for b, lanes in ((b, lanes_of(d.kernel.param(b))) for b in grown):
+            left[b] += lanes - 1 if larger[b] % lanes == 0 else 0  # the last vector may have fewer elements than lanes
         if not grown or any(larger[b] - seen.extent(b) > left[b] for b in grown):
             return False
     return True

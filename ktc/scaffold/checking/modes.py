@@ -47,7 +47,7 @@ def _flags(k: Kernel, roles: Roles) -> dict[str, list[int]]:
     numbers = {
         s.name: [0] if s.type == BOOL else [int(n) for n in dict.fromkeys(compared_numbers(s, k)) if n >= 0 and n != 1]
         for s in open_
-        if s.name not in roles.fixed
+        if s.name not in roles.fixed and s.name not in roles.tied
     }
     return {name: found[:MOST_NUMBERS] for name, found in [*numbers.items()][:MOST_FLAGS] if found}
 

@@ -155,7 +155,10 @@ class ProbeSizes:
         """``sizes`` with one larger, where so much is taken off it that less than ``least`` is left: of ``levels -
         level``, the former."""
         for name in self.differences:
-            ways = [{**sizes, n: sizes[n] + max(sizes.values())} for n in names_in(str(self.ties[name])) if n in sizes]
+            names = [n for n in names_in(str(self.ties[name])) if n in sizes]
+            few = self.roles.exponents.issuperset(names)  # what is taken off is small, and the rest is, too
+            more = max((sizes[n] for n in (names if few else sizes)), default=0)
+            ways = [{**sizes, n: sizes[n] + more} for n in names]
             if self._is_less(name, sizes, least) is True:
                 sizes = next((way for way in ways if self._is_less(name, way, least) is False), sizes)
         return sizes
@@ -187,7 +190,9 @@ class ProbeSizes:
             return PROBED[kind][at % len(PROBED[kind])]
         if name in self.roles.divisors | self.roles.few | self.roles.wanted:
             return 2 << (i + k) % 3
-        few = name in self.roles.counts | self.roles.halves or ((d := dimension(name)) is not None and d.is_few)
+        few = name in self.roles.counts | self.roles.halves | self.roles.exponents or (
+            (d := dimension(name)) is not None and d.is_few
+        )
         times = 1 if few else max(unit, self.roles.groups.get(name, 1))
         later = MULTIPLES[(k + i // len(row)) % len(MULTIPLES)]  # sizes beyond a row's grow as those of later probes
         size = math.lcm(times, self.roles.grains.get(name, 1)) * (row if i < len(row) else later)[i % len(row)]

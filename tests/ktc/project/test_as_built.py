@@ -6,6 +6,7 @@ import pytest
 
 from ktc import api
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
 from ktc.project.as_built import as_built, kernels_as_built
 from ktc.sources import SourceSpec
 
@@ -253,3 +254,54 @@ def test_an_error_that_no_macro_of_cuda_s_leads_around_stays(project):
         k_cu="#ifdef WITH_CUDA_FP8\n#else\n#error needs a type\n#endif\n__global__ void k(float* x) { x[0] = 1; }\n"
     )
     assert as_built(SourceSpec("k.cu", "k")).defines == {}
+
+
+def test_a_macro_that_a_build_has_to_define_is_the_least_number_allowed(project):
+    """Features are switched on by 1; what a header compares with other numbers is one of those; CUDA is there."""
+    text = "".join(
+        f'#ifndef {n}\n#error "define {n}"\n#endif\n' for n in ("COMPILE_CUDA", "COMPILE_MPI", "FLOAT_PRECISION")
+    )
+    text += "#if !(FLOAT_PRECISION == 2 || FLOAT_PRECISION == 1)\n#error a precision\n#endif\n"
+    project(k_cu=text + "__global__ void k(float* x) { x[0] = COMPILE_CUDA + COMPILE_MPI; }\n")
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {"COMPILE_CUDA": "1", "COMPILE_MPI": "0", "FLOAT_PRECISION": "1"}
+    assert any("-D COMPILE_MPI=0 -D FLOAT_PRECISION=1" in note for note in found.notes)
+    assert as_built(SourceSpec("k.cu", "k", defines={"COMPILE_MPI": "1"})).defines["COMPILE_MPI"] == "1"
+
+
+def test_a_kernel_that_a_header_declares_is_read_by_the_unit_that_defines_it(project):
+    """Which may not include that header, where others do."""
+    project(
+        kernels_h="__global__ void one(float* x);\n__global__ void two(float* x);\n",
+        one_cu='#include "kernels.h"\n__global__ void one(float* x) { x[0] = 1; }\n'
+        "void go(float* x) { one<<<1, 1>>>(x); }\n",
+        two_cu="__global__ void two(float* x) { x[0] = 2; }\nvoid go2(float* x) { two<<<1, 1>>>(x); }\n",
+    )
+    assert as_built(SourceSpec("kernels.h", "one")).kernel == "one.cu"
+    found = as_built(SourceSpec("kernels.h", "two"))
+    assert found.kernel == "two.cu"
+    assert found.notes == ("the kernel that kernels.h declares is read as two.cu defines it",)
+    with pytest.raises(KtcError, match="no kernel") as refused:
+        load("__global__ void gone(float* x);\n__global__ void k(float* x) { x[0] = 1; }", kernel="gone")
+    assert "only declared" in refused.value.hint
+
+
+def test_the_unit_that_mentions_a_kernel_is_tried_before_those_that_include_its_header(project):
+    include = '#include "all.h"\n'
+    project(
+        all_h="__global__ void last(float* x);\n",
+        **{f"u{i}_cu": include + f"__global__ void k{i}(float* x) {{ x[0] = {i}; }}\n" for i in range(5)},
+        v_cu=include + "__global__ void last(float* x) { x[0] = 9; }\nvoid go(float* x) { last<<<1, 1>>>(x); }\n",
+    )
+    assert as_built(SourceSpec("all.h", "last")).kernel == "v.cu"
+
+
+def test_a_kernel_for_newer_libraries_is_there_with_the_version_that_it_asks_for(project):
+    text = "#define LIB_GROUPS 130300\n#if LIB_VERSION >= LIB_GROUPS\n{}#endif\n"
+    project(k_cu=text.format("__global__ void k(float* x) { x[0] = LIB_VERSION; }\n"))
+    found = as_built(SourceSpec("k.cu", "k"))
+    assert found.defines == {"LIB_VERSION": "LIB_GROUPS"}
+    assert found.notes == (
+        "k is there where LIB_VERSION is defined, which it is taken to be (-D LIB_VERSION=LIB_GROUPS)",
+    )
+    assert load("k.cu", kernel="k", defines=found.defines).name == "k"

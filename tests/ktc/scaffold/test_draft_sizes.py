@@ -11,6 +11,7 @@ import ktc
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.scaffold import Draft, draft
 from ktc.scaffold.probing.probe_sizes import ProbeSizes
+from ktc.scaffold.roles import Roles
 
 NORM = """
 __global__ void norm(const float* x, const float* w, float* y, int C, int HW, int G) {
@@ -204,6 +205,7 @@ class Tied(ProbeSizes):
     """What is left of one size once a quotient is taken off."""
 
     differences, ties = ["left"], {"left": "taken - whole / part"}
+    roles = Roles((), {}, ())
 
     def __init__(self) -> None:
         """Nothing is asked of a kernel."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.host.asserted_sizes import asserted_equal
@@ -24,9 +25,9 @@ from ktc.ir.frontend.meaning.name_meanings import LazyVal
 from ktc.ir.frontend.meaning.values import RVal
 from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast
 from ktc.ir.kernel import Param
-from ktc.ir.nodes import Const, Expr, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Const, Expr, Sym, Unary, Var
 from ktc.ir.types import BOOL, Ptr, Scalar
-from ktc.ir.walk import substitute_expr, used
+from ktc.ir.walk import substitute_expr, used, walk_expr
 
 from .allocated_lengths import allocated_bytes
 from .launch_arguments import LaunchArguments
@@ -71,6 +72,26 @@ class PassedValues(LaunchArguments):
                 continue
             taken[p.sym] = e
             yield p.sym.name, e
+        yield from self._rests(effects, {s for e in taken.values() for s in used(e)} | passed_too)
+
+    def _rests(self, effects: list, told: Collection[Sym]) -> Iterator[tuple[str, Expr]]:
+        """Truths about what a number leaves, ``count & 1``, ``n % 4 != 0``, of numbers that are ``told`` anyway: what
+        else a flag may say is no matter of sizes."""
+        for p, a in self.pairs():
+            name = self._name_of(a) or ""
+            if p.sym.type != BOOL or (name in self.known and name not in self.site.env):
+                continue
+            mine = self.known.pop(name, None)  # what is behind its own name
+            try:
+                e = without_casts(described(self._inlined((self._int(a),), effects)[0]))
+            except KtcError:
+                continue
+            finally:
+                if mine is not None:
+                    self.known[name] = mine
+            rests = [x for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("%", "&")]
+            if rests and used(e) and used(e) <= {*told}:
+                yield p.sym.name, e
 
     def _is_of_dimensions(self, p: Param) -> bool:
         """Whether ``p`` is a member of a struct, where the number of dimensions is supposed: with that, a stride may

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from pycparser import c_ast
@@ -12,7 +13,17 @@ from ktc.ir.frontend.dialects.dialect import OPENCL
 from ktc.ir.frontend.dialects.opencl_lowering import vector_literal
 from ktc.ir.frontend.lowering.calls.calls import Calls
 from ktc.ir.frontend.lowering.memory.buffers import as_volatile
-from ktc.ir.frontend.meaning.cxx_types import DIM3, UINT3, CArray, FunctionType, Pointer, RecordType, Reference, show
+from ktc.ir.frontend.meaning.cxx_types import (
+    COMPONENTS,
+    DIM3,
+    UINT3,
+    CArray,
+    FunctionType,
+    Pointer,
+    RecordType,
+    Reference,
+    show,
+)
 from ktc.ir.frontend.meaning.name_meanings import FunctionVal
 from ktc.ir.frontend.meaning.values import (  # fmt: skip
     ChoicePtr,
@@ -29,7 +40,7 @@ from ktc.ir.frontend.meaning.values import (  # fmt: skip
 )
 from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast, NamedType
 from ktc.ir.frontend.syntax.program import name_parts
-from ktc.ir.nodes import Const, VecMake, i32
+from ktc.ir.nodes import Const, Expr, VecMake, i32
 from ktc.ir.types import BOOL, I64, U32, U64, VOID, Scalar, Type, Vec
 
 from .convert import lane_of
@@ -143,16 +154,16 @@ class Construction(Calls):
             n = int(t.n)  # type: ignore[arg-type]
             if len(args) == 1 and isinstance(args[0], c_ast.InitList | ListVal):
                 args = braced(args[0])
-            if len(args) == 1 and not isinstance(args[0], c_ast.InitList | ListVal):
+            if len(args) == 1 and not isinstance(args[0], c_ast.InitList | c_ast.NamedInitializer | ListVal):
                 v = self.rval(args[0])
                 if v.type == t:
                     return v
                 if not (brace and isinstance(v.type, Scalar)) or self.program.dialect is OPENCL:
                     return self.convert(v, t, "c", node)
                 args = [v]
-            lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
-            lanes += [self.zero(t.elem).expr] * (n - len(lanes))
-            return RVal(VecMake(t, tuple(lanes)))
+            given = dict(zip(self._lanes_of(t, args[:n], node), args))
+            zero = self.zero(t.elem).expr
+            return RVal(VecMake(t, tuple(self._lane(t, given[i], node) if i in given else zero for i in range(n))))
         if not args:
             return self.zero(t, node)
         if len(args) > 1:
@@ -160,6 +171,21 @@ class Construction(Calls):
         if isinstance(args[0], c_ast.InitList | ListVal):
             return self.initial_value(t, braced(args[0]), True, node)
         return self.cast(t, args[0], "implicit" if brace else "c", node)
+
+    def _lanes_of(self, t: Vec, items: list, node: Any) -> Iterator[int]:
+        """Which component each of ``items`` of a braced list is for: the next, or the one that it names (``.y``)."""
+        at = -1
+        for item in items:
+            at += 1
+            if isinstance(item, c_ast.NamedInitializer):
+                at = COMPONENTS.find(item.name[0].name)
+            if not 0 <= at < int(t.n):  # type: ignore[arg-type]
+                self.fail("E-SEMA-INIT", f"a '{show(t)}' has no such component", node)
+            yield at
+
+    def _lane(self, t: Vec, item: Any, node: Any) -> Expr:
+        value = item.expr if isinstance(item, c_ast.NamedInitializer) else item
+        return self.convert(self.rval(value), t.elem, "implicit", node).expr
 
     def _dim3(self, args: list, node: Any) -> Dim3Val:
         """``dim3(x, y)``, of which a number that is missing is 1; a copy of one, or of a ``uint3``."""
