@@ -30,7 +30,6 @@ from . import integers
 from .bit_names import BitNames
 from .bit_patterns import Given
 from .poison import by_place, poison
-from .realmath import MIXED
 from .rounding import round_to
 
 
@@ -188,8 +187,6 @@ class Domain(ABC):
 
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
-            if fn in MIXED and self.exact:
-                raise Unsupported(f"no exact meaning for the function '{fn}'")
             return self.float_call(fn, args, t)
         if fn.startswith("field_"):
             from .field_calls import FIELD_CALLS
