@@ -51,8 +51,8 @@ def with_first_elements(body: Body, launch: Launch) -> Body:
 
 @dataclasses.dataclass(frozen=True)
 class First:
-    """A value, declared by ``decl``, that starts as ``element`` where ``cond`` holds, as ``other`` elsewhere (None: with
-    no value at all): ``size`` statements say so."""
+    """A value, declared by ``decl``, that starts as ``element`` where ``cond`` holds, as ``other`` elsewhere: ``size``
+    statements say so. ``other`` is None where it has no value at all."""
 
     decl: Decl
     cond: Expr
