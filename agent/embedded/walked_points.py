@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par, Reduce
+from ktc.ir.nodes import Binary, Call, For, Load, Par, Reduce
 from ktc.ir.text import print_expr
-from ktc.ir.walk import walk
+from ktc.ir.walk import all_exprs, walk
 from ktc.passes.core.places import place_of
 
 from .nest_shapes import Idea
@@ -70,7 +71,7 @@ def walked_points(
     """Steps after ``raise`` with why and a guess of the gain. ``units``: compute units of the device; ``seen``: facts
     at the sizes that it is tuned for; ``able`` says whether steps can be lowered."""
     few = max(map(_launched, seen), default=0) < units * THREADS * 2
-    for found in walks(raised):
+    for found in sorted(walks(raised), key=lambda w: -_work(w.elements, seen)):
         if max((_trips(f, found.elements) for f in seen), default=LONG) < LONG:
             continue
         name, term = place_of(raised, found.queries), place_of(raised, found.elements)
@@ -166,7 +167,16 @@ def _staged(name: str, found: Walk, term: str, several: int) -> str:
 def _trips(f: KernelFacts, loop: For) -> float:
     """Iterations of ``loop`` at the sizes of ``f``; infinite where that is not known."""
     trip = next((x.trip for x in f.loops if x.name == loop.var.name), None)
-    return float("inf") if trip is None else trip
+    return inf if trip is None else trip
+
+
+def _work(loop: For, seen: Sequence[KernelFacts]) -> float:
+    """What a query does in ``loop``: expressions of its body, by its iterations; where those are not known (a look into
+    memory says how many), as many as any other loop has."""
+    trips = max((_trips(f, loop) for f in seen), default=inf)
+    if trips == inf:
+        trips = max((x.trip or 1 for f in seen for x in f.loops), default=1)
+    return trips * sum(1 for e in all_exprs(loop.body) if isinstance(e, Binary | Call | Load))
 
 
 def _launched(f: KernelFacts) -> int:
