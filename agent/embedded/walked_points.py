@@ -42,6 +42,12 @@ SEVERAL, FEW = (2, 4, 1), (1, 2)
 LONG = 32
 """Elements from which on it is worth while to stage them."""
 
+WARP_OR_BLOCK = (
+    ("thread.y $ROWS:(4,8,16), block.x", "thread.x 32, seq"),
+    ("block.x", "thread.x $T:(128,256,64), seq"),
+)
+SHARED_WALKS = "few queries: threads share the walk of each, and combine what they found"
+
 TILE, UNROLLED = "$TK:(128,64,256)", "$UK:(4,2,8)"
 BESIDE = "$Q:(64,128,32,256)"
 TAKEN, BLOCK = "unroll $U:(2,4,1)", "thread.x $T:(128,64,256)"
@@ -75,6 +81,8 @@ def walked_points(
         if max((_trips(f, found.elements) for f in seen), default=LONG) < LONG:
             continue
         name, term = place_of(raised, found.queries), place_of(raised, found.elements)
+        if few and "block" in _kinds(found.queries):
+            yield from ((steps, SHARED_WALKS, GAIN) for steps in _between_threads(raised, found, name) if able(steps))
         for before in _befores(raised):
             for n in (FEW if few else SEVERAL) if found.right_inside else ():
                 why = f"what all queries walk through in shared memory, tile by tile; {n} a thread"
@@ -84,6 +92,16 @@ def walked_points(
             several = next((s for s in (x + _unrolled(found, term) for x in ways) if able(s)), None)
             if several is not None:
                 yield several, "several queries a thread share what they walk through", GAIN
+
+
+def _between_threads(raised: Kernel, found: Walk, name: str) -> Iterator[str]:
+    """Steps by which threads share the walk of each query, where it is a sum: those of a warp, or of a block."""
+    narrow, kernel = wherever(raised, "narrow-doubles")
+    sums, kernel = wherever(kernel, "normalise")
+    walked = next((s for s in walk(kernel.body) if isinstance(s, Reduce) and s.var == found.elements.var), None)
+    if walked is not None and place_of(kernel, found.queries) == name:
+        for queries, elements in WARP_OR_BLOCK:
+            yield f"{narrow}{sums}map{{{name}=[{queries}] {place_of(kernel, walked)}=[{elements}]}}"
 
 
 def _levels(found: Walk) -> str:
