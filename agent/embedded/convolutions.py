@@ -63,7 +63,8 @@ def convolutions(
     for found in _found(raised):
         unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
         proposed = 0
-        for channels, rows in sorted(SHAPES, key=lambda shape: _idle(found, *shape, units, trips)):
+        order = [(_idle(found, channels, rows, units, trips), channels, rows) for channels, rows in SHAPES]
+        for _, channels, rows in sorted(order, key=lambda shape: shape[0]):
             rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
             tiles = _whole(found, channels, facts) + _tiles(found, channels, rows)
             apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"

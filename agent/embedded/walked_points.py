@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par, Reduce
+from ktc.ir.nodes import Binary, Call, For, Load, Par, Reduce
 from ktc.ir.text import print_expr
-from ktc.ir.walk import walk
+from ktc.ir.walk import all_exprs, walk
 from ktc.passes.core.places import place_of
 
 from .nest_shapes import Idea
@@ -40,6 +41,12 @@ SEVERAL, FEW = (2, 4, 1), (1, 2)
 
 LONG = 32
 """Elements from which on it is worth while to stage them."""
+
+WARP_OR_BLOCK = (
+    ("thread.y $ROWS:(4,8,16), block.x", "thread.x 32, seq"),
+    ("block.x", "thread.x $T:(128,256,64), seq"),
+)
+SHARED_WALKS = "few queries: threads share the walk of each, and combine what they found"
 
 TILE, UNROLLED = "$TK:(128,64,256)", "$UK:(4,2,8)"
 BESIDE = "$Q:(64,128,32,256)"
@@ -70,10 +77,12 @@ def walked_points(
     """Steps after ``raise`` with why and a guess of the gain. ``units``: compute units of the device; ``seen``: facts
     at the sizes that it is tuned for; ``able`` says whether steps can be lowered."""
     few = max(map(_launched, seen), default=0) < units * THREADS * 2
-    for found in walks(raised):
+    for found in sorted(walks(raised), key=lambda w: -_work(w.elements, seen)):
         if max((_trips(f, found.elements) for f in seen), default=LONG) < LONG:
             continue
         name, term = place_of(raised, found.queries), place_of(raised, found.elements)
+        if few and "block" in _kinds(found.queries):
+            yield from ((steps, SHARED_WALKS, GAIN) for steps in _between_threads(raised, found, name) if able(steps))
         for before in _befores(raised):
             for n in (FEW if few else SEVERAL) if found.right_inside else ():
                 why = f"what all queries walk through in shared memory, tile by tile; {n} a thread"
@@ -83,6 +92,16 @@ def walked_points(
             several = next((s for s in (x + _unrolled(found, term) for x in ways) if able(s)), None)
             if several is not None:
                 yield several, "several queries a thread share what they walk through", GAIN
+
+
+def _between_threads(raised: Kernel, found: Walk, name: str) -> Iterator[str]:
+    """Steps by which threads share the walk of each query, where it is a sum: those of a warp, or of a block."""
+    narrow, kernel = wherever(raised, "narrow-doubles")
+    sums, kernel = wherever(kernel, "normalise")
+    walked = next((s for s in walk(kernel.body) if isinstance(s, Reduce) and s.var == found.elements.var), None)
+    if walked is not None and place_of(kernel, found.queries) == name:
+        for queries, elements in WARP_OR_BLOCK:
+            yield f"{narrow}{sums}map{{{name}=[{queries}] {place_of(kernel, walked)}=[{elements}]}}"
 
 
 def _levels(found: Walk) -> str:
@@ -166,7 +185,16 @@ def _staged(name: str, found: Walk, term: str, several: int) -> str:
 def _trips(f: KernelFacts, loop: For) -> float:
     """Iterations of ``loop`` at the sizes of ``f``; infinite where that is not known."""
     trip = next((x.trip for x in f.loops if x.name == loop.var.name), None)
-    return float("inf") if trip is None else trip
+    return inf if trip is None else trip
+
+
+def _work(loop: For, seen: Sequence[KernelFacts]) -> float:
+    """What a query does in ``loop``: expressions of its body, by its iterations; where those are not known (a look into
+    memory says how many), as many as any other loop has."""
+    trips = max((_trips(f, loop) for f in seen), default=inf)
+    if trips == inf:
+        trips = max((x.trip or 1 for f in seen for x in f.loops), default=1)
+    return trips * sum(1 for e in all_exprs(loop.body) if isinstance(e, Binary | Call | Load))
 
 
 def _launched(f: KernelFacts) -> int:

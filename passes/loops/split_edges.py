@@ -27,7 +27,6 @@ not decided stays as it is, in both copies.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -104,10 +103,13 @@ def _split(kernel: Kernel, loop: Par) -> Par:
         why = f"no comparison in '{loop.var.name}' comes out alike for all iterations of a tile"
         raise Refusal("E-EDGES-NONE", why, places(loop))
     conditions = strongest(inside.conditions.values())
-    if not conditions:
+    cond: Expr | None = None
+    for e in conditions:
+        cond = both(cond, e)
+    if cond is None:
         raise Refusal("E-EDGES-NONE", f"no tile of '{loop.var.name}' is at an edge", places(loop))
     at_edges = without_inside(refresh(loop.body), conditions)
-    return dataclasses.replace(loop, body=(If(functools.reduce(both, conditions), body, at_edges, loc=loop.loc),))
+    return dataclasses.replace(loop, body=(If(cond, body, at_edges, loc=loop.loc),))
 
 
 USUAL = 1 << 20

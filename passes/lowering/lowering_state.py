@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.effects import has_effect, is_global_effect, writes_shared
-from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.fold import both, cast, fold_node, simplify
+from ktc.ir.arith.integer_casts import without_casts, without_index_casts
+from ktc.ir.fold import add, both, cast, fold_node, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     AddrOf,
@@ -15,6 +15,7 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    Const,
     Decl,
     Expr,
     If,
@@ -92,24 +93,32 @@ class State(Facts):
         if isinstance(x, Load) and x.buffer in self.owned:
             regs, slots = self.owned[x.buffer][0], self._slots(x.buffer, x.index)
             return dataclasses.replace(x, buffer=regs, index=slots) if slots else Var(regs)
-        if isinstance(x, Binary) and x.op == "/":
-            return self._number_of_vector(x)
+        if isinstance(x, Binary) and x.op in "/%":
+            return self._by_whole_vectors(x)
         return x
 
-    def _number_of_vector(self, x: Binary) -> Expr:
-        """``unsigned(i) / lanes`` is the same for all lanes of a vector: written without the lane.
+    def _by_whole_vectors(self, x: Binary) -> Expr:
+        """``i / row`` is the same for all lanes of a vector, as long as rows are whole vectors, and ``i % row`` what it
+        is for the first and the lane: written so, for compilers do not see it, and divide once a lane.
 
-        A multiple of a power of two stays one when it wraps to unsigned, so this holds for any start that is one.
+        Numbers from zero on divide so. A multiple of a power of two stays one when it wraps to unsigned, so for vectors
+        of such a length this holds there for any start that is one.
         """
-        i, t = without_casts(x.a), x.a.type
-        if not (isinstance(i, Var) and i.sym in self.index and isinstance(t, Scalar) and t.is_int and not t.is_signed):
+        i, t = without_index_casts(x.a), x.a.type
+        if not (isinstance(i, Var) and i.sym in self.index and isinstance(t, Scalar) and t.is_int):
             return x
-        lanes = next((j for j in self.levels_of[i.sym] if self.exact[j.var] and self.decide.equal(j.extent, x.b)), None)
         start = self.starts[i.sym]
-        if lanes is None or self._largest(x.b).bit_count() != 1 or not self.decide.divisible(start, lanes.extent):
+        if t.is_signed and not (isinstance(start, Const) and start.value >= 0):
             return x
-        whole = map_expr(self.index[i.sym], lambda e: i32(0) if isinstance(e, Var) and e.sym == lanes.var else e)
-        return dataclasses.replace(x, a=cast(simplify(whole), t, "static"))
+        whole = (j for j in self.levels_of[i.sym] if self.lanes_exact(j) and self.decide.divisible(x.b, j.extent))
+        lanes = next((j for j in whole if j.var not in self.variation.of(x.b)), None)
+        if lanes is None or not self.decide.divisible(start, lanes.extent):
+            return x
+        if not t.is_signed and self._largest(lanes.extent).bit_count() != 1:
+            return x
+        first = map_expr(self.index[i.sym], lambda e: i32(0) if isinstance(e, Var) and e.sym == lanes.var else e)
+        of_first = dataclasses.replace(x, a=cast(simplify(first), t, "static"))
+        return of_first if x.op == "/" else add(of_first, cast(Var(lanes.var), t))
 
     def _node(self, x: Expr) -> Expr:
         if isinstance(x, Var):

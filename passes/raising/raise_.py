@@ -403,7 +403,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             whole = with_summed_lanes(with_loop_locals(versioned(with_branch_locals(whole))))
             whole = with_chosen_values(with_extremes(with_first_elements(with_same_rounds(whole), known)))
             body, facts = by_elements(without_single_rounds(whole, but_of_arrays=True), known, shown_by_launch(kernel))
-            body = at_whole_places(counting_parts(counted(closed_forms(body))), kernel)
+            body = with_first_elements(counted(closed_forms(body)), known)
+            body = at_whole_places(counting_parts(body), kernel)
             body = with_numbers(from_own_index(body, known), numbers)
             for guess in some(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if (whole := with_whole_ranges(kernel, guess.body, numbers)) != guess.body:

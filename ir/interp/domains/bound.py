@@ -172,6 +172,8 @@ class BoundDomain(Domain):
             return self._loosened(out, fn, args[0], t) if fn in FAST else out
         if plain == "fma":
             return self.float_arith("+", self.float_arith("*", args[0], args[1], t), args[2], t)
+        if plain == "ldexp":
+            return self.float_arith("*", args[0], self.made(np.exp2(np.asarray(args[1], np.float64)), 0.0), t)
         values, errors = [self.value(a) for a in args], [self.error(a) for a in args]
         if plain in BOOLEAN:
             return np.asarray(REALS[plain](values[0]))[()]

@@ -24,13 +24,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.types import I32, Scalar
+from ktc.ir.types import Scalar
 
 from . import integers
 from .bit_names import BitNames
 from .bit_patterns import Given
 from .poison import kinds, poisons
-from .realmath import MIXED
 from .rounding import round_to
 
 
@@ -189,10 +188,6 @@ class Domain(ABC):
 
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
-            if fn in MIXED and self.exact:
-                if fn != "ldexp":
-                    raise Unsupported(f"no exact meaning for the function '{fn}'")
-                args = [args[0], self.float_cast(args[1], I32, t)]  # one more function of two numbers
             return self.float_call(fn, args, t)
         if fn.startswith("field_"):
             from .field_calls import FIELD_CALLS

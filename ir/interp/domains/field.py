@@ -29,8 +29,8 @@ from . import integers
 from .bit_patterns import reinterpreted
 from .domain import Domain
 from .keyed_hashes import HUGE, dyadic, keyed, whole_numbers
-from .powers import KnownValues, inverses, power_of, whole_power
-from .realmath import OPERATORS, plain_name
+from .powers import KnownValues, inverses, power_of, scale_of, whole_power
+from .realmath import OPERATORS, REALS, plain_name
 
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
 MANY = 512
@@ -337,6 +337,16 @@ _LOGS = KnownValues(
 )
 
 
+def _ldexp(x, e):
+    """Scaled by a power of two in both fields."""
+    return _mul(x, _pack(*(scale_of(e, pow(2, -1, prime), prime) for prime in (P, Q))))
+
+
+def _leading_bit(x):
+    """The position of the leading bit of the centred residue, as a double: ilogb's."""
+    return REALS["ilogb"](np.where(_is_extreme(x), np.inf, _centred(x)))
+
+
 def _is_extreme(x):
     return (np.abs(_centred(x)) == _TOP)[()]
 
@@ -354,6 +364,8 @@ _EXACT: dict[str, Callable] = {
     "log": _log,
     "pow": _pow,
     "log2": lambda x: _mul(_log(x), _word(_LOG2E)),
+    "ldexp": _ldexp,
+    "ilogb": _leading_bit,
     "log1p": lambda x: _log(_add(x, _of_int(np.int64(1)))),
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,

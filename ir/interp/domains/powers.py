@@ -86,4 +86,12 @@ def whole_power(base: Any, exponent: np.ndarray, one: Any, times: Callable[[Any,
     return result
 
 
-__all__ = ["KnownValues", "inverses", "power_of", "whole_power"]
+def scale_of(exponent: Any, half: int, modulus: int = WORD) -> np.ndarray:
+    """Two to the power of ``exponent`` (integers of any sign), where ``half`` stands for 1/2."""
+    e = np.asarray(exponent).astype(np.int64, copy=False)
+    up, down = np.maximum(e, 0).view(np.uint64), np.maximum(-e, 0).view(np.uint64)
+    scale = power_of(2, up, modulus) * power_of(half, down, modulus)  # one of the two is 1
+    return scale if modulus == WORD else scale % np.uint64(modulus)
+
+
+__all__ = ["KnownValues", "inverses", "power_of", "scale_of", "whole_power"]

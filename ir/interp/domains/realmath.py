@@ -132,7 +132,7 @@ ALIASES: dict[str, str] = {
 OPERATORS: dict[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 MIXED = frozenset({"ldexp", "ilogb"})
-"""Functions between floats and integers: an exact domain has no bits to take an exponent from."""
+"""Functions between floats and integers."""
 
 BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "signbit"})
 

@@ -29,8 +29,8 @@ from . import integers
 from .bit_patterns import reinterpreted
 from .domain import Domain, Unsupported
 from .keyed_hashes import HUGE, dyadic, keyed, whole_numbers
-from .powers import KnownValues, power_of, whole_power
-from .realmath import OPERATORS, plain_name
+from .powers import KnownValues, power_of, scale_of, whole_power
+from .realmath import OPERATORS, REALS, plain_name
 
 _MASK = (1 << 64) - 1
 _HALF = 0xD1342543DE82EF95  # odd: stands for 1/2
@@ -178,6 +178,11 @@ def _rsqrt(x):
     return _s(_reciprocal(_s(keyed("sqrt", _u(x)))))
 
 
+def _leading_bit(x):
+    """The position of the leading bit of a whole number, as a double: ilogb's."""
+    return REALS["ilogb"](np.where(np.abs(x) == _INF, np.inf, x))
+
+
 _EXACT: dict[str, Callable] = {
     "fma": lambda a, b, c: a * b + c,
     "exp": _exp,
@@ -188,6 +193,8 @@ _EXACT: dict[str, Callable] = {
     "pow": _pow,
     "log2": _log2,
     "log1p": lambda x: _log(x + 1),
+    "ldexp": lambda x, e: _s(_u(x) * scale_of(e, _HALF)),
+    "ilogb": _leading_bit,
     "rsqrt": _rsqrt,
     "rcp": lambda x: _s(_reciprocal(x)),
     "min": np.minimum,

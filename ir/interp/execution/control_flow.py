@@ -59,7 +59,7 @@ def if_(machine: Machine, s: If, frame: Frame, act: Active, loop: Loop | None) -
 
 
 def for_(machine: Machine, s: For, frame: Frame, act: Active, loop: Loop | None) -> Active:
-    rounds = machine.apart.rounds(s) if machine.state.threads is not None else None
+    rounds = machine.apart.rounds(s)
     if rounds is not None and ran_at_once(machine, s, rounds, frame, act):
         return act
     ahead = s.body and isinstance(s.body[0], Produce) and machine.state.geometry is not None

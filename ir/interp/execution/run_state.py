@@ -192,10 +192,17 @@ class State:
                 self.saw(e, np.broadcast_to(out == first, differ.shape)[differ])
 
     def by_thread(self, frame: Frame, act: Active) -> tuple[Frame, np.ndarray]:
-        """The frame of threads, and there the thread of each active lane; in parallel form the lanes as they are."""
-        if self.threads is None or frame is self.threads:
+        """The frame of threads, and there the thread of each active lane; in parallel form that of iterations, of which
+        rounds that run at once are lanes of frames inside."""
+        owner = self.threads
+        if owner is None:
+            owner = frame
+            while owner.fixed:
+                assert owner.parent is not None
+                owner = owner.parent
+        if frame is owner:
             return frame, frame.lanes(act)
-        return self.threads, self.threads.lanes(frame.rows_in(self.threads, act))
+        return owner, owner.lanes(frame.rows_in(owner, act))
 
     def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
         """One finding about the active lanes where ``bad``; the first of them is the witness."""

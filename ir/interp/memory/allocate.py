@@ -44,7 +44,7 @@ def allocate(machine: Machine, sym: Sym, frame: Frame, act: Active, dynamic: boo
     buffer = Buffer(sym, elem, lanes, dims, size, data, owner, np.zeros(len(data), bool), space=t.space)
     iterations = state.geometry is None
     if state.sanitize and state.order is not None and (shared or iterations):
-        buffer.shadow = Shadow(len(data), local=shared)
+        buffer.shadow = Shadow(len(data), local=shared, owner=owner)
     before = state.shared_used - size * elem.bytes if dynamic and state.geometry is not None else 0
     buffer.base = base_of(len(state.buffers)) + before
     state.buffers[sym] = buffer

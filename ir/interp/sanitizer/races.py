@@ -39,8 +39,9 @@ class Order(ABC):
     @abstractmethod
     def concurrent(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray, local: bool) -> np.ndarray: ...
 
-    def settled(self, frame: Frame) -> int:
-        """Within one block, accesses to shared memory at times before this are ordered before every access now."""
+    def settled(self, frame: Frame, owner: Frame) -> int:
+        """Accesses to an array of which each lane of ``owner`` has its own, by what runs within that lane: those at
+        times before this are ordered before every access by ``frame`` now."""
         return 0
 
     @abstractmethod
@@ -207,7 +208,7 @@ class BarrierOrder(Order):
         out[threads] = self.published.before(who[threads], when[threads], ids[threads])
         return out
 
-    def settled(self, frame: Frame) -> int:
+    def settled(self, frame: Frame, owner: Frame) -> int:
         if self.in_flight or self.lagging:
             return 0
         first = self.first
@@ -250,13 +251,18 @@ class IterationOrder(Order):
     start: np.ndarray = field(default_factory=lambda: np.zeros(1))
     width: np.ndarray = field(default_factory=lambda: np.ones(1))
     """Each iteration has a stretch of its parent's, those of one ``par`` beside each other (:meth:`line`)."""
+    entered: int = 1
+    """How many iterations there are: the arrays have room for more."""
     base: dict[int, int] = field(default_factory=dict)
-    instances: int = 1
+    began: dict[int, int] = field(default_factory=dict)
+    """Of each frame, when the ``par`` of its iterations began."""
+    now: int = 1
+    """The instances so far: time passes where a ``par`` begins."""
 
     def begin(self, parents: int) -> int:
         """A ``par`` starts under ``parents`` lanes: one new instance for each; the first of their ids."""
-        self.instances += parents
-        return self.instances - parents
+        self.now += parents
+        return self.now - parents
 
     def enter(
         self, frame: Frame, first_instance: int = 0, number: np.ndarray | None = None, of: np.ndarray | None = None
@@ -269,15 +275,33 @@ class IterationOrder(Order):
             self.base[id(frame)] = 0
             return
         assert frame.index is not None and number is not None and of is not None
-        first = len(self.parent)
-        self.base[id(frame)] = first
-        parent = self.base[id(frame.parent)] + frame.index
-        self.parent = np.concatenate([self.parent, parent])
-        self.instance = np.concatenate([self.instance, first_instance + frame.index])
-        self.depth = np.concatenate([self.depth, self.depth[parent] + 1])
+        first, parent = self.entered, self.base[id(frame.parent)] + frame.index
+        self.base[id(frame)], self.began[id(frame)] = first, first_instance + 1
+        self.entered += len(parent)
+        self._make_room()
+        new = slice(first, self.entered)
         width = self.width[parent] / of
-        self.start = np.concatenate([self.start, self.start[parent] + width * number])
-        self.width = np.concatenate([self.width, width])
+        self.parent[new] = parent
+        self.instance[new] = first_instance + frame.index
+        self.depth[new] = self.depth[parent] + 1
+        self.start[new] = self.start[parent] + width * number
+        self.width[new] = width
+
+    def _make_room(self) -> None:
+        """Twice as much as there is, where that does not do: each iteration is moved twice or so, however many there
+        are."""
+        room = len(self.parent)
+        if self.entered > room:
+            more = max(self.entered, 2 * room) - room
+            for name in ("parent", "instance", "depth", "start", "width"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+
+    def settled(self, frame: Frame, owner: Frame) -> int:
+        """When the outermost ``par`` inside ``owner`` began: what an earlier one did is ordered before it."""
+        while frame.parent is not None and frame.parent is not owner:
+            frame = frame.parent
+        return self.began[id(frame)] if frame.parent is not None else 0
 
     def line(self, ids):
         return self.start[ids]

@@ -18,14 +18,17 @@ _ARTICLES = {"atomic": "an atomic", "peek": "an atomic read", "narrow": "an atom
 
 
 class Shadow:
-    """The access history of one buffer of ``n`` scalars; ``local``: each scalar belongs to one block."""
+    """The access history of one buffer of ``n`` scalars; ``local``: each scalar belongs to one block.
 
-    def __init__(self, n: int, local: bool = False) -> None:
+    ``owner``: of an array that the kernel declares, the frame each lane of which has its own.
+    """
+
+    def __init__(self, n: int, local: bool = False, owner: Frame | None = None) -> None:
         self.writes, self.reads = Witnesses(n), Witnesses(n)
         self.peeks: Witnesses | None = None  # reads by atomics that changed nothing (a compare-and-swap that failed)
         self.narrow: Witnesses | None = None  # atomics that are atomic within their block only
         self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
-        self.local = local
+        self.local, self.owner = local, owner
         self.fresh = np.zeros(0 if local else n, bool)  # stored to, and not read since
 
     def touch(self, state: State, frame: Frame, lanes, pos, how: str, value=None, old=None) -> None:
@@ -91,7 +94,7 @@ class Shadow:
 
     def _beside(self, known: Witnesses, order: Order, frame: Frame, pos, ids) -> list[Beside]:
         """The remembered accesses that are concurrent with these; without looking, where there can be none."""
-        settled = order.settled(frame) if self.local else 0
+        settled = order.settled(frame, self.owner) if self.owner is not None else 0
         if known.latest < settled or known.latest < 0:
             return []
         return known.beside(order, pos, ids, self.local, settled)

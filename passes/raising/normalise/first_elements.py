@@ -7,7 +7,8 @@ before                                            after
         m = x[i]                                          m = x[i]
 
 What threads without an element start with counts once they are combined, if there are such threads: a sum's has to be
-its identity. Each thread alone may hold another value than before; the exact check sees what they are combined to.
+its identity, or no value at all, for then nobody reads it. Each thread alone may hold another value than before; the
+exact check sees what they are combined to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ktc.ir.fold import add, cast, i32, lt, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Assign, Binary, Body, Decl, Expr, For, If, Select, Stmt, Sym
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, mentions, substitute_expr, used, with_bodies
+from ktc.ir.walk import assigned, declared, mentions, substitute_expr, used, with_bodies
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.raising.recognise.strided_loops import strided
 from ktc.passes.shared.accumulations import accumulation
@@ -51,12 +52,12 @@ def with_first_elements(body: Body, launch: Launch) -> Body:
 @dataclasses.dataclass(frozen=True)
 class First:
     """A value, declared by ``decl``, that starts as ``element`` where ``cond`` holds, as ``other`` elsewhere: ``size``
-    statements say so."""
+    statements say so. ``other`` is None where it has no value at all."""
 
     decl: Decl
     cond: Expr
     element: Expr
-    other: Expr
+    other: Expr | None
     size: int
 
     @property
@@ -66,14 +67,16 @@ class First:
 
 def _first(stmts: Body, k: int) -> First | None:
     s, t = stmts[k], stmts[k + 1] if k + 1 < len(stmts) else None
-    if not isinstance(s, Decl) or s.init is None or not isinstance(s.sym.type, Scalar):
+    if not isinstance(s, Decl) or not isinstance(s.sym.type, Scalar):
         return None
     if isinstance(s.init, Select):
         return First(s, s.init.cond, s.init.a, s.init.b, 1)
-    if isinstance(t, If) and not t.orelse and len(t.then) == 1 and s.sym not in used(t.cond):
-        taken = t.then[0]
-        if isinstance(taken, Assign) and taken.sym == s.sym and s.sym not in used(taken.value):
-            return First(s, t.cond, taken.value, s.init, 2)
+    if isinstance(t, If) and t.then and not t.orelse and s.sym not in used(t.cond):
+        *names, taken = t.then
+        if isinstance(taken, Assign) and taken.sym == s.sym and all(isinstance(x, Decl) for x in names):
+            element = expand(taken.value, definitions(t.then))
+            if s.sym not in used(element) and used(element).isdisjoint(declared(tuple(names))):
+                return First(s, t.cond, element, s.init, 2)
     return None
 
 
@@ -103,7 +106,8 @@ def _joined(stmts: Body, k: int, known: Definitions, launch: Launch) -> Body | N
     taken = substitute_expr(expand(value, inner), {loop.var: begin})
     if not alike(expand(first.element, known), expand(taken, known)):
         return None
-    one, other = identity(op, t), expand(first.other, known)
+    one = identity(op, t)
+    other = one if first.other is None else expand(first.other, known)
     start: Expr = one
     if not is_identity(simplify(other), op, t):
         if op not in IDEMPOTENT or not is_number(other):

@@ -14,12 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.defs import expand
 from ktc.ir.arith import REWRITES, Facts, facts_of
-from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.fold import cast, is_const, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, HwIndex, If, Knob, Load, Par, Stmt, Sym, Var
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, HwIndex, If, Knob, Load, Par, Stmt, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, used, walk_expr
 from ktc.passes.shared.conjuncts import conjuncts_of
@@ -43,10 +43,11 @@ def _ended(nest: Par, sizes: Collection[Sym], facts: Facts) -> Par:
         return nest
     left: list[Expr] = []
     ends: dict[Sym, Expr] = {}
-    names = definitions((nest,))
+    # nothing but declarations comes before the guard: there, variables are what they start as
+    names = {s.sym: s.init for p in band for s in p.body if isinstance(s, Decl) and s.init is not None}
     for c in conjuncts_of(guard.cond):
-        e = expand(c, names)
-        found = ((p.var, end) for p in band if (end := _end(e, p, ends.get(p.var, p.hi), sizes, facts)) is not None)
+        said = expand(c, names)
+        found = ((p.var, end) for p in band if (end := _end(said, p, ends.get(p.var, p.hi), sizes, facts)) is not None)
         v, end = next(found, (None, None))
         if v is None or end is None:
             left.append(c)
@@ -61,7 +62,7 @@ def _ended(nest: Par, sizes: Collection[Sym], facts: Facts) -> Par:
 
 
 def _declares_only(body: Iterable[Stmt]) -> bool:
-    return all(isinstance(s, Decl) for s in body)
+    return all(isinstance(s, Decl | Alloc) for s in body)
 
 
 def _end(c: Expr, p: Par, hi: Expr, sizes: Collection[Sym], facts: Facts) -> Expr | None:
@@ -70,7 +71,7 @@ def _end(c: Expr, p: Par, hi: Expr, sizes: Collection[Sym], facts: Facts) -> Exp
     if not isinstance(c, Binary) or c.op not in ("<", ">") or not is_const(p.lo, 0):
         return None
     small, n = (c.a, c.b) if c.op == "<" else (c.b, c.a)
-    if without_casts(small) != Var(p.var) or not used(n) | used(hi) <= set(sizes):
+    if without_index_casts(small) != Var(p.var) or not used(n) | used(hi) <= set(sizes):
         return None
     if any(isinstance(x, Load | HwIndex | Knob) for e in (n, hi) for x in walk_expr(e)):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.fold import cast, fold_node, i32, simplify
+from ktc.ir.fold import cast, fold_node, i32, is_const, simplify
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import (
     Assign,
@@ -208,7 +208,7 @@ def inline_thread_values(body: Body, launch: Launch) -> tuple[Body, dict[str, Co
             return body, found
         assert isinstance(target, Decl) and target.init is not None
         c = _coordinate(target, launch)
-        if c is not None and c.axis not in found and simplify(c.offset) == i32(0):
+        if c is not None and c.axis not in found and is_const(simplify(c.offset), 0):
             found[c.axis] = c
             body = without(body, target)
             continue

@@ -16,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.size_equalities import Equality, equalities, shown_by_launch
 from ktc.ir.fold import add, cast, evaluate, mul, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, Load, Sym, Var, VecMake
 from ktc.ir.types import I32, U32, U64, Vec
 from ktc.ir.walk import all_exprs, keep, loads_in, map_body, map_expr, used
+from ktc.passes.raising.normalise.straight import versioned
 
 DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, 1000, 4096, 12345, 65537, (1 << 20) + 1, (1 << 30) - 1, (1 << 31) - 1)
 """At which what the host computes is compared with the formula."""
@@ -52,10 +54,11 @@ def with_quotients(kernel: Kernel, usual: bool = False) -> Divided | None:
     if not any(isinstance(e, Call) and e.fn == "mulhi" for e in all_exprs(kernel.body)):
         return None
     known = {e.sym: e for e in (*shown_by_launch(kernel), *equalities(kernel))}
-    names = _names(kernel.body)
-    magic = _divisors(kernel, names, known, usual)
-    body = map_body(kernel.body, keep, lambda e: _quotient(_component(e, names), names, magic, usual))
-    if not magic or body == kernel.body:
+    straight = versioned(kernel.body)  # what divides in a function leaves its results in variables of the caller
+    names = _names(straight)
+    magic = _divisors(straight, names, known, usual)
+    body = map_body(straight, keep, lambda e: _quotient(_component(e, names), names, magic, usual))
+    if not magic or body == straight:
         return None
     renamed = _names(body)
     body = map_body(body, keep, lambda e: _remainder(_component(e, renamed), renamed))
@@ -77,10 +80,10 @@ def _tested(multiplier: Sym, shift: Sym, divisor: Sym) -> Iterator[Expr]:
 
 
 def _divisors(
-    kernel: Kernel, names: Mapping[Sym, Expr], known: Mapping[Sym, Equality], usual: bool
+    body: Body, names: Mapping[Sym, Expr], known: Mapping[Sym, Equality], usual: bool
 ) -> dict[tuple[Sym, Sym], Sym]:
     out = {}
-    for e in all_exprs(kernel.body):
+    for e in all_exprs(body):
         found = _multiplied(e, names, usual)
         if found is None:
             continue
@@ -124,7 +127,8 @@ def _quotient(e: Expr, names: Mapping[Sym, Expr], magic: Magic, usual: bool) -> 
     found = _multiplied(e, names, usual)
     if found is None or found[1:] not in magic:
         return e
-    return Binary("/", found[0], cast(Var(magic[found[1:]]), U32))
+    dividend = map_expr(found[0], lambda x: _quotient(x, names, magic, usual))  # itself one, of digits further up
+    return Binary("/", dividend, cast(Var(magic[found[1:]]), U32))
 
 
 def _remainder(e: Expr, names: Mapping[Sym, Expr]) -> Expr:
@@ -134,7 +138,7 @@ def _remainder(e: Expr, names: Mapping[Sym, Expr]) -> Expr:
     whole, n = _plain(e.b, names), _plain(e.a, names)
     if isinstance(whole, Binary) and whole.op == "*":
         for q, d in ((whole.a, whole.b), (whole.b, whole.a)):
-            if q == Binary("/", n, d):
+            if without_index_casts(q) == Binary("/", n, d):
                 return Binary("%", n, d)
     return e
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 
 from ktc.ir.analysis.uniformity import uniformity_of
 from ktc.ir.fold import cast, simplify
@@ -62,6 +63,7 @@ from ktc.passes.raising.raise_report import Region
 from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.shared.conjuncts import conjuncts_of
 
+from .flat_rows import by_rows
 from .plain_sums import plain_sum
 from .tile_fills import Copy, NotStaged, Table, copies_of, expanded, writes
 
@@ -86,14 +88,19 @@ def destaged(body: Body, block: tuple[int, int, int], *, rims: bool = False) -> 
     body = scalarised(body)
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)]:
         varying = uniformity_of(body).varying
-        try:
-            body, fitted = _without(body, s.sym, block, varying, rims)
-        except NotStaged:
+        found = None
+        for form, array in chain([(body, s.sym)], by_rows(body, s.sym)):
+            try:
+                found = _without(form, array, block, varying, rims)
+                break
+            except NotStaged:
+                continue
+        if found is None:
             continue
+        body, fitted = found
         what = f"'{s.sym.name}' stands for global elements"
         how = "cells fitted to the copy, thread by thread"
-        found = Staged("staged", what, how, s.loc, s.sym, fitted.buffer, fitted.by_rows, fitted.untested)
-        regions.append(found)
+        regions.append(Staged("staged", what, how, s.loc, s.sym, fitted.buffer, fitted.by_rows, fitted.untested))
     if regions and not any(is_shared(b) for b in used_in(body) | assigned(body)):
         body = map_body(body, lambda s: None if isinstance(s, Barrier) else s)
     return body, tuple(regions)

@@ -24,19 +24,19 @@ def by_plane(body: Body, arrays: Iterable[Sym]) -> Body:
     """``body`` with those of ``arrays`` by plane, row and column that are flat and hold rotated planes."""
     names = definitions(body)
     for array in arrays:
-        indices = _indices(body, array)
+        indices = indices_of(body, array)
         plane = _plane(body, array, names)
-        sides = None if plane is None else _sides(array, plane, [_flat(i, names) for i in indices])
+        sides = None if plane is None else _sides(array, plane, [flat_index(i, names) for i in indices])
         if sides is not None:
-            body = _reshaped(body, array, sides, names)
+            body, _ = reshaped(body, array, sides, names)
     return body
 
 
-def _flat(index: Sequence[Expr], names: Mapping[Sym, Expr]) -> Polynomial:
+def flat_index(index: Sequence[Expr], names: Mapping[Sym, Expr]) -> Polynomial:
     return polynomial(simplify(expand(cast(index[0], I32), names)))
 
 
-def _indices(body: Body, array: Sym) -> list[tuple[Expr, ...]]:
+def indices_of(body: Body, array: Sym) -> list[tuple[Expr, ...]]:
     loads = [x.index for x in all_exprs(body) if isinstance(x, Load) and x.buffer == array]
     return [*loads, *(s.index for s in walk(body) if isinstance(s, Store) and s.buffer == array)]
 
@@ -49,7 +49,7 @@ def _plane(body: Body, array: Sym, names: Mapping[Sym, Expr]) -> int | None:
     for loop in (s for s in walk(body) if isinstance(s, For)):
         for s in (x for g in loop.body if isinstance(g, If) for x in g.then if isinstance(x, Store)):
             if s.buffer == array and isinstance(s.value, Load) and s.value.buffer == array:
-                gap = minus(_flat(s.index, names), _flat(s.value.index, names))
+                gap = minus(flat_index(s.index, names), flat_index(s.value.index, names))
                 if set(gap) != {()}:
                     return None
                 found = gcd(found, abs(gap[()]))
@@ -67,13 +67,14 @@ def _sides(array: Sym, plane: int, indices: Sequence[Polynomial]) -> tuple[int, 
     return (int(whole) // plane, plane // row, row) if row < plane else (int(whole) // plane, plane)
 
 
-def _reshaped(body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym, Expr]) -> Body:
+def reshaped(body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym, Expr]) -> tuple[Body, Sym]:
+    """``body`` with ``array``, which is flat, of these lengths; and that array."""
     t = array.type
     assert isinstance(t, Array)
     new = fresh(array.name, dataclasses.replace(t, shape=tuple(map(i32, sides))))
 
     def digits(index: Sequence[Expr]) -> tuple[Expr, ...]:
-        p, out = _flat(index, names), []
+        p, out = flat_index(index, names), []
         strides = [sides[-1] * sides[-2], sides[-1]] if len(sides) == 3 else [sides[-1]]
         for stride in strides:
             first = {f: k // stride for f, k in p.items() if k % stride == 0 or not f}
@@ -89,11 +90,11 @@ def _reshaped(body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym
             return dataclasses.replace(s, buffer=new, index=digits(s.index))
         return dataclasses.replace(s, sym=new) if isinstance(s, Alloc) and s.sym == array else s
 
-    return map_body(body, statement, value)
+    return map_body(body, statement, value), new
 
 
 def _is_of(e: Expr, array: Sym) -> bool:
     return isinstance(e, Load) and e.buffer == array
 
 
-__all__ = ["by_plane"]
+__all__ = ["by_plane", "flat_index", "indices_of", "reshaped"]

@@ -82,9 +82,9 @@ class Coverage:
     def leave_out(self, body: Body) -> None:
         """Nothing reaches ``body``: nothing of it is missing."""
         gone = {id(s) for s in walk(body)}
-        for missing in (self.unreached, self.once):
-            for k in gone & (missing or {}).keys():
-                del missing[k]  # type: ignore[index]
+        self.unreached, self.once = (
+            missing and {k: s for k, s in missing.items() if k not in gone} for missing in (self.unreached, self.once)
+        )
 
     def note_meaningless(self, result: RunResult) -> None:
         """A run at sizes for which the kernel means nothing: no caller asks for what comes out otherwise there."""

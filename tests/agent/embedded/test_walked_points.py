@@ -122,3 +122,64 @@ def test_every_idea_finds_the_same_points(n: int) -> None:
         done = apply_script(kernel, parse_script(steps)).kernel
         now = materialise(bind(done, completed(done, {})))
         assert (run(now, dict(args), domain="float").outputs["out"] == want).all(), steps
+
+
+IN_CLOUDS = """
+__global__ void nearest_in_cloud(const float* __restrict__ q, const float* __restrict__ p, const int* __restrict__ ends,
+                                 int* __restrict__ out, int n, int clouds) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int begin = 0;
+  for (int c = 0; c < clouds; ++c) begin += ends[c] <= i ? 1 : 0;
+  int at = -1;
+  float best = 1e30f;
+  for (int k = 0; k < ends[clouds - 1]; ++k) {
+    float d = (p[k] - q[i]) * (p[k] - q[i]) + begin;
+    if (d < best) {
+      best = d;
+      at = k;
+    }
+  }
+  out[i] = at;
+}
+void go(const float* q, const float* p, const int* ends, int* out, int n, int clouds) {
+  nearest_in_cloud<<<(n + 255) / 256, 256>>>(q, p, ends, out, n, clouds);
+}
+"""
+
+
+def test_the_walk_that_is_most_of_the_work_comes_first() -> None:
+    """Also where only memory knows how long it is."""
+    first, *_ = ideas(raised(IN_CLOUDS), n=200_000, clouds=64)
+    assert "unroll{loop=k " in first
+
+
+FORCES = """
+__global__ void forces(const float* __restrict__ p, const float* __restrict__ mass, float* __restrict__ out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && mass[i] > 0.0f) {
+    float total = 0.0f;
+    for (int k = 0; k < n; ++k) {
+      float d = p[k] - p[i];
+      if (d * d < 9.0f) total += mass[k] * d;
+    }
+    out[i] = total;
+  }
+}
+void go(const float* p, const float* mass, float* out, int n) { forces<<<(n + 127) / 128, 128>>>(p, mass, out, n); }
+"""
+
+
+def test_threads_share_the_walks_of_few_queries() -> None:
+    """Where these are sums: threads of a warp, or of a block."""
+    kernel = raised(FORCES)
+    shared = [s for s in ideas(kernel, n=2000) if s.startswith("normalise | map{i=[")]
+    assert shared == ideas(kernel, n=2000)[:2] and not set(shared) & set(ideas(kernel, n=200_000))
+    n, rng = 150, np.random.default_rng(1)
+    args = {"p": rng.integers(-9, 9, n).astype(np.float32), "mass": rng.integers(-1, 4, n).astype(np.float32)}
+    args |= {"out": np.zeros(n, np.float32), "n": n}
+    want = run(kernel, dict(args), domain="int").outputs["out"]
+    for steps in shared:
+        done = apply_script(kernel, parse_script(steps)).kernel
+        now = materialise(bind(done, completed(done, {})))
+        assert (run(now, dict(args), domain="int").outputs["out"] == want).all(), steps

@@ -30,6 +30,14 @@ def thread_program(body: str, params: str = "") -> Kernel:
     return parse_kernel(f"{text}  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)\n{lines}\n")
 
 
+def iterations(body: str) -> Kernel:
+    """The same in parallel form: an iteration of a ``par`` where :func:`thread_program` has a thread."""
+    lines = "\n".join("      " + line for line in body.strip("\n").split("\n"))
+    head = "kernel k(out: f32*, x: f32 const*)\n  launch grid(2) block(64)\n"
+    nest = "  par block in 0..2 @ [block.x]\n    par t in 0..64 @ [thread.x 64]\n      let i: i32 = block * 64 + t\n"
+    return parse_kernel(f"{head}{nest}{lines}\n")
+
+
 INDEPENDENT = {
     "a place each": "array r: local f32[8]\nfor a in 0..8\n  r[a] = x[a]",
     "two loops, two dimensions": "array r: local f32[4, 8]\nfor a in 0..4\n  for b in 0..8\n    r[a, b] = x[a] * x[b]",
@@ -154,6 +162,28 @@ def test_threads_that_race_for_an_element_are_found(monkeypatch: pytest.MonkeyPa
     a, b = both_ways(monkeypatch, kernel, {"out": np.ones(128, np.float32), "x": np.ones(150, np.float32)})
     first, second = ([(f.kind, f.count, f.block, f.thread) for f in r.findings] for r in (a, b))
     assert first == second and "race" in {kind for kind, *_ in first}
+
+
+@pytest.mark.parametrize("name", [*INDEPENDENT, *UPDATES])
+def test_iterations_leave_what_threads_do(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    body = (INDEPENDENT | UPDATES)[name]
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(1, 151, dtype=np.float32)}
+    a, b = both_ways(monkeypatch, iterations(body), args, domain="int")
+    threads = run(thread_program(body), args, domain="int")
+    assert a.steps < b.steps and a.unreached == b.unreached and a.outcomes == b.outcomes
+    for other in (b, threads):
+        assert a.outputs.keys() == other.outputs.keys()
+        assert all(np.array_equal(x, other.outputs[name]) for name, x in a.outputs.items())
+    assert {(f.kind, f.buffer) for f in a.findings} == {(f.kind, f.buffer) for f in b.findings}
+
+
+@pytest.mark.parametrize("body", ["for a in 0..4\n  out[a * 128 + i / 2] = x[i]",
+                                  "for a in 0..20\n  out[i / 2] = out[i / 2] * 0.5 + x[a]"])  # fmt: skip
+def test_iterations_that_depend_on_each_other_are_found(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(300, dtype=np.float32)}
+    a, b = both_ways(monkeypatch, iterations(body), args)
+    first, second = ([(f.kind, f.buffer) for f in r.findings] for r in (a, b))
+    assert first == second and "dependent-iterations" in {kind for kind, _ in first}
 
 
 def test_more_rounds_than_fit_run_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

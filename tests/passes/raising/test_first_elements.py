@@ -103,3 +103,35 @@ def test_a_serial_sum_over_vectors_is_one_over_elements() -> None:
     found = print_kernel(raised(ATTENTION)[1].kernel)
     assert "over i in 0..d @ [vec 4, seq]" in found and "par t in 0..last + 1 @ [thread.x 64, seq]" in found
     assert "assume d % 4 == 0" in found and "f32x4" not in found
+
+
+COUNTED = """
+__global__ void sums(const float* x, float* y, int n) {
+  __shared__ float part[64];
+  int tid = threadIdx.x, at = tid;
+  float total;
+  if (at < n) {
+    int place = blockIdx.x * n + at;
+    total = x[place];
+  }
+  at += 64;
+  while (at < n) {
+    total += x[blockIdx.x * n + at];
+    at += 64;
+  }
+  part[tid] = total;
+  __syncthreads();
+  for (int s = 32; s > 0; s >>= 1) {
+    if (tid < s && tid + s < n) part[tid] += part[tid + s];
+    __syncthreads();
+  }
+  if (tid == 0) y[blockIdx.x] = part[0];
+}
+void launch(const float* x, float* y, int rows, int n) { sums<<<rows, 64>>>(x, y, n); }
+"""
+
+
+def test_threads_without_an_element_may_have_no_value() -> None:
+    """As long as nobody reads it: such sums are combined of as many threads as have one."""
+    found = print_kernel(raised(COUNTED)[1].kernel)
+    assert "reduce(+) " in found and "over at in 0..n @" in found and "if" not in found

@@ -62,3 +62,47 @@ def packed(n: int) -> dict[str, int]:
 def test_other_numbers_make_no_quotient(old: str, new: str) -> None:
     assert old in SOURCE
     assert with_quotients(load(SOURCE.replace(old, new), name="k.cu")) is None
+
+
+DIGITS = """
+struct Divisor {
+  Divisor(int n = 1) {
+    d = n == 0 ? 1 : n;
+    for (l = 0;; ++l) {
+      if ((1U << l) >= d) break;
+    }
+    m = (uint32_t)(((uint64_t)1 << 32) * (((uint64_t)1 << l) - d) / d + 1);
+  }
+  __device__ int over(int i) const { return (__umulhi(m, i) + i) >> l; }
+  __device__ void both(int i, int& quotient, int& remainder) const {
+    quotient = over(i);
+    remainder = i - quotient * d;
+  }
+  uint32_t d, l, m;
+};
+__global__ void planes(float* __restrict__ y, const float* __restrict__ x, int total, Divisor w, Divisor h) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= total) return;
+  int above, column, plane, row;
+  w.both(i, above, column);
+  h.both(above, plane, row);
+  y[row] = x[i] + column + 2 * plane;
+}
+void go(float* y, const float* x, int n, int h, int w) {
+  planes<<<(n * h * w + 255) / 256, 256>>>(y, x, n * h * w, Divisor(w), Divisor(h));
+}
+"""
+
+
+def test_digits_of_quotients_that_functions_leave_in_variables() -> None:
+    kernel = load(DIGITS.replace("y[row] =", "y[i] = row +"), name="k.cu")
+    raised = applied(kernel, "raise")
+    text = body_of(raised)
+    assert "i / w_d" in text and "i % w_d" in text and "/ h_d" in text and "% h_d" in text
+    nest = body_of(applied(kernel, "raise | delinearise{loop=i loops=3}"))
+    assert nest.count("par ") == 3
+    for n, h, w in ((2, 3, 7), (1, 5, 64), (9, 1, 1)):
+        numbers = {
+            f"{d}_{part}": of for d, size in (("w", w), ("h", h)) for part, of in zip("mld", packed(size).values())
+        }
+        assert differs(kernel, raised, [{"total": n * h * w, "n": n, "h": h, "w": w, **numbers}]) is None

@@ -110,17 +110,18 @@ ROUNDS_AT_ONCE = """
 kernel fill(y: i32*, x: i32 const*)
   launch grid(1) block(64)
   {}
-    if x[0] < x[t + 1]
-      for l in 0..700
+    {}
+      if x[0] < x[t + 1]
         let v: i32 = x[l] + t
         y[t * 700 + l] = v
 """
-"""Iterations of ``par`` take no rounds of a loop at once, as threads may."""
+"""Rounds of a loop around a ``par`` come one after another, those of a loop inside one at once."""
 
 
 def test_rounds_that_only_the_source_runs_at_once_count_for_the_guess() -> None:
-    loops = "for t in i32(threadIdx.x)..64 step 64", "par t in 0..64"
-    source, guess = (parse_kernel(ROUNDS_AT_ONCE.format(loop)) for loop in loops)
+    rounds = "for l in 0..700"
+    nests = ("for t in i32(threadIdx.x)..64 step 64", rounds), (rounds, "par t in 0..64")
+    source, guess = (parse_kernel(ROUNDS_AT_ONCE.format(*nest)) for nest in nests)
     reference = Reference(source)
     assert reference.differs(guess) == ""
     first, second = (run(k, reference.sets[0], domain="int") for k in (source, guess))

@@ -160,6 +160,33 @@ void run(float* y, const float* x, int n, int m, int blocks, int rows) {{ scale<
             assert (run(k, args).outputs["y"] == want).all()
 
 
+PAIRS = """
+__global__ void swap_halves(float* state, int bit, unsigned long long size) {
+  unsigned long long half = size >> 1;
+  BODY
+    unsigned long long low = (k >> bit << (bit + 1)) + (k & ((1ULL << bit) - 1)), high = low + (1ULL << bit);
+    float kept = state[low];
+    state[low] = state[high];
+    state[high] = kept;
+  }
+}
+void run(float* state, int bit, unsigned long long size, unsigned int most) {
+  unsigned long long half = size >> 1;
+  unsigned int block = half <= most ? half : most;
+  swap_halves<<<(half + block - 1) / block, block>>>(state, bit, size);
+}
+"""
+
+
+@pytest.mark.parametrize(("also", "more"), [("", ""), ("int places[2]; ", "k += places[0] = 0;")])
+def test_an_index_wider_than_that_of_threads_is_one_loops(also: str, more: str) -> None:
+    """Up to what its guard calls by a name, whatever the block is; also where the index changes later on."""
+    body = f"{also}unsigned long long k = blockIdx.x * blockDim.x + threadIdx.x; if (k < half) {{ {more}"
+    form = raised(load(PAIRS.replace("BODY", body), name="k.cu"))
+    (end,) = (print_expr(s.hi) for s in walk(form.body) if isinstance(s, Par))
+    assert end.startswith("min(size >> 1_u64, ") and not guards(form)
+
+
 def test_a_step_that_needs_a_plain_nest_applies() -> None:
     found = ktc.loads(ROWS).apply("raise | tile{loops=r sizes=16} | interchange{outer=r}")
     assert found.refused is None, found.refused

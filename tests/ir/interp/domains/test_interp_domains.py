@@ -391,3 +391,25 @@ def test_a_conversion_to_a_type_that_holds_the_number_is_no_rounding() -> None:
         direct = domain.float_cast(x, I32, BF16)
         assert counts(direct) == rounded
         assert counts(domain.float_cast(domain.float_cast(x, I32, F32), F32, BF16)) == 2 * rounded
+
+
+def test_scaling_by_powers_of_two_is_multiplication(d) -> None:
+    x, up, down = numbers(d, 1), np.int32(3), np.int32(-2)
+    assert same(d, d.call("ldexp", [x, up], F32), d.arith("*", x, d.const(8.0, F32), F32))
+    assert same(d, d.call("ldexp", [x, down], F32), d.arith("*", x, d.const(0.25, F32), F32))
+    total = d.call("ldexp", [d.call("ldexp", [x, up], F32), up], F32)
+    assert same(d, total, d.call("ldexp", [x, np.int32(6)], F32))
+    assert not same(d, total, x)
+
+
+def test_the_exponent_of_a_whole_number_is_its_leading_bit(d) -> None:
+    x = d.encode(np.array([1.0, 2.0, 3.0, -8.0, 50.0]), F32)
+    assert d.call("ilogb", [x], F32).tolist() == [0, 1, 1, 3, 5]
+
+
+@pytest.mark.parametrize("name", ["bound", "terms", "roundings", "float64"])
+def test_domains_of_rounded_numbers_scale_by_powers_of_two(name: str) -> None:
+    d = domain_named(name)
+    x = d.encode(np.array([1.0, -3.0, 0.0]), F32)
+    found = d.call("ldexp", [x, np.array([4, -1, 9], np.int32)], F32)
+    assert d.cast(found, F32, I32).tolist() == [16, -1, 0]
