@@ -43,7 +43,7 @@ from ktc.ir.fold import cast, i32, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable
-from ktc.ir.types import BOOL, Scalar
+from ktc.ir.types import BOOL, Scalar, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -127,7 +127,7 @@ def _read_ahead(s: If) -> tuple[list[Stmt], If]:
         return [], s
     when = Var(fresh("when", BOOL))
     names = {x: Var(fresh(f"{x.buffer.name}_at", x.type)) for x in found}
-    reads = [Decl(v.sym, Select(when, x, cast(i32(0), x.type)), const=True) for x, v in names.items()]
+    reads = [Decl(v.sym, Select(when, x, cast(i32(0), scalar_of(x.type))), const=True) for x, v in names.items()]
     then = map_body(s.then, keep, lambda e: names.get(e, e))  # type: ignore[call-overload]
     return [Decl(when.sym, s.cond, const=True), *reads], dataclasses.replace(s, cond=when, then=then)
 
