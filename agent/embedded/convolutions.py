@@ -30,8 +30,11 @@ GAIN = 5.0
 SHAPES = ((8, 8), (16, 4), (8, 4), (4, 8), (4, 4), (8, 2), (4, 2), (2, 4))
 """Channels and rows of a thread, which has the registers for no more than 64 sums; what shares most first."""
 
-TRIED = 4
-"""Shapes proposed."""
+TRIED = 5
+"""Ideas proposed."""
+
+CHOOSING = "if-convert"
+"""What threads do in the place of branches; of the first shape branches are proposed as well."""
 
 BUSY = 512
 """Threads of a unit from which on sums that wait for loads leave others to work on."""
@@ -61,21 +64,25 @@ def convolutions(
     threads: with its edges in code of their own, and choices where taps are still asked about, or as it is."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for found in _found(raised):
-        unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
         proposed = 0
-        order = [(_idle(found, channels, rows, units, trips), channels, rows) for channels, rows in SHAPES]
-        for _, channels, rows in sorted(order, key=lambda shape: shape[0]):
-            rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
-            tiles = _whole(found, channels, facts) + _tiles(found, channels, rows)
-            apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"
-            chosen = f" | if-convert{{loop={found.taps[-1].name}.* loads=yes}}"
-            ways = (f"{tiles}{asked}{unrolled}" for asked in (apart + chosen, apart, chosen, ""))
-            steps = next(filter(applies, ways), None)
-            if steps is not None:
+        for shape in sorted(SHAPES, key=lambda shape: _idle(found, *shape, units, trips)):
+            tiles = _whole_tiles(found, *shape, facts, trips)
+            able = (steps for asked in _edges(found) if applies(steps := f"{tiles}{asked}"))
+            for steps in able:
                 yield steps, WHY, GAIN
                 proposed += 1
-            if proposed == TRIED:
+                if proposed > 1 or CHOOSING not in steps:
+                    break
+            if proposed >= TRIED:
                 break
+
+
+def _edges(found: Convolution) -> list[str]:
+    """How a thread asks where the edges are, best first: nothing of rows inside, and of columns without a branch."""
+    unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
+    apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"
+    chosen = f" | {CHOOSING}{{loop={found.taps[-1].name} loads=yes}}"
+    return [f"{asked}{unrolled}" for asked in (apart + chosen, apart, chosen, "")]
 
 
 def _idle(
@@ -101,6 +108,18 @@ def _whole(found: Convolution, channels: int, facts: Sequence[KernelFacts]) -> s
     given = [f.sizes.get(count.sym.name) for f in facts] if isinstance(count, Var) else []
     able = bool(given) and all(isinstance(n, int) and n % channels == 0 for n in given)
     return f"divisible-by{{{count.sym.name}={channels}}} | " if able and isinstance(count, Var) else ""
+
+
+def _whole_tiles(
+    found: Convolution,
+    channels: int,
+    rows: int,
+    facts: Sequence[KernelFacts],
+    trips: Mapping[str, int | None],
+) -> str:
+    """Steps by which a thread has ``channels`` times about ``rows`` sums, of tiles that are whole as far as may be."""
+    rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
+    return _whole(found, channels, facts) + _tiles(found, channels, rows)
 
 
 def _tiles(found: Convolution, channels: int, rows: int) -> str:

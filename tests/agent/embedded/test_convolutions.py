@@ -67,7 +67,7 @@ def test_pixels_of_a_plane() -> None:
     scripts = _scripts(raised(PLANE, "delinearise{loop=i}"))
     assert scripts[0].startswith("tile{loops=k,p,q sizes=8,8,1} | map{k=[unroll 8] k_tile=[block.z] p=[unroll 8]")
     assert scripts[0].endswith(
-        "split-edges{loop=p_tile} | if-convert{loop=s.* loads=yes} | unroll{loop=s factor=3} | unroll{loop=r factor=3}"
+        "split-edges{loop=p_tile} | if-convert{loop=s loads=yes} | unroll{loop=s factor=3} | unroll{loop=r factor=3}"
     )
     text = ktc.loads(PLANE).apply(f"raise | delinearise{{loop=i}} | {scripts[0]}").lower("cuda").text
     inside, _, edges = text.partition("    } else {\n")
