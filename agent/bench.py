@@ -21,6 +21,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.support import time_limits
 from ktc.ir.workload import Scenario, Workload
+from ktc.passes.lowering import materialise
 from ktc.search.bounds import speed_of_light
 from ktc.search.bounds.compulsory_work import Work
 from ktc.search.bounds.cpu_rates import rates_of_today
@@ -241,7 +242,7 @@ class Bench:
 
     def _first(self, c: Candidate, scenario: Scenario, space: Space) -> Config:
         units = 1 if self.device.is_cpu else self.device.compute_units
-        return first_configuration(space, c.kernel, self.station.scalars(scenario), units)
+        return first_configuration(space, materialise(c.kernel), self.station.scalars(scenario), units)
 
     def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
         """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:

@@ -65,8 +65,9 @@ def convolutions(
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for found in _found(raised):
         proposed = 0
-        for shape in sorted(SHAPES, key=lambda shape: _idle(found, *shape, units, trips)):
-            tiles = _whole_tiles(found, *shape, facts, trips)
+        idle = {(channels, rows): _idle(found, channels, rows, units, trips) for channels, rows in SHAPES}
+        for channels, rows in sorted(SHAPES, key=idle.__getitem__):
+            tiles = _whole_tiles(found, channels, rows, facts, trips)
             able = (steps for asked in _edges(found) if applies(steps := f"{tiles}{asked}"))
             for steps in able:
                 yield steps, WHY, GAIN

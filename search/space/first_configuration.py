@@ -23,8 +23,9 @@ MOST_STEPS = 24
 
 
 def first_configuration(space: Space, kernel: Kernel, scalars: Mapping[str, int | float], units: int) -> Config:
-    """The defaults of ``space``, or the configuration that steps from there lead to, one knob each and none longer than
-    need be, until each of the ``units`` has a block, or nothing gives it more."""
+    """The defaults of ``space``, that of ``kernel`` as it is lowered, or the configuration that steps from there lead
+    to, one knob each and none longer than need be, until each of the ``units`` has a block, or nothing gives it more.
+    """
     sizes = {n: int(v) for n, v in scalars.items() if isinstance(v, int)}
 
     def busy(config: Config) -> float:

@@ -53,8 +53,8 @@ def tune(
         budget: configurations in all; those already in the ledger count.
         sampler: a name of :data:`ktc.search.samplers.SAMPLERS`, ``auto``, or any Optuna sampler.
         ledger, study_key: where measurements are kept, and under which key; in memory by default.
-        first: the configuration to begin with; the defaults, if None.
-        seeds: configurations to try after that; infeasible ones are left out.
+        first: the configuration to begin with, before the defaults.
+        seeds: configurations to try after these; infeasible ones are left out.
         weights: scenario -> weight of the geometric mean. Scenarios not named (held-out ones) never count.
         shootout: times the ``finalists`` best configurations interleaved; its ranking decides.
         polish: share of the budget kept for the neighbours of the best configuration.
@@ -68,7 +68,7 @@ def tune(
     run = Tuner(evaluate, space, limit, sampler, ledger or Ledger(), key, seed, weights, progress)
     run.polish = 0 if run.view.exhaustive else math.ceil(polish * limit.configs)
     run.prepare, run.ahead, run.workers = prepare, ahead, workers
-    run.start([space.nearest(first or {}), *map(space.canonical, seeds)])
+    run.start([space.nearest(first or {}), space.default(), *map(space.canonical, seeds)])
     run.loop()
     return run.finish(template, shootout, finalists)
 

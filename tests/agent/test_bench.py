@@ -1,11 +1,13 @@
 """optimize for real, on this machine's processor: a small kernel from text, verified, tuned, timed; then again."""
 
+import dataclasses
 import json
 import time
 
 import pytest
 
 from ktc.agent.bench import Bench
+from ktc.agent.build import Candidate
 from ktc.agent.optimize import optimize
 from ktc.agent.station import CPU_PATIENCE, PATIENCE, Station
 from ktc.agent.stopping import TimeShares
@@ -160,3 +162,36 @@ def test_an_expected_device_that_does_not_open_is_the_error_of_opening_it(tmp_pa
     with pytest.raises(KtcError, match=r"opencl|OpenCL") as error:
         optimize(tmp_path, device="opencl:nothing", planner="rules", budget=1, out_dir=tmp_path / "out")
     assert error.value.exit_code == 3
+
+
+COLUMNS = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32, c: i32)
+  par q in 0..c @ [block.x]
+    reduce(+) s: f32 = 0.0 over r in 0..n @ [seq]
+      yield x[r * c + q]
+    y[q] = s
+"""
+
+
+def test_what_is_measured_first_gives_each_unit_a_block(tmp_path, monkeypatch):
+    """Of few columns by few threads; on a processor, whose cores run loops, it is the defaults."""
+    (tmp_path / "kernel.ktir").write_text(COLUMNS)
+    shapes = WORKLOAD.replace('shape = ["n"]', 'shape = ["c"]', 1).replace('shape = ["n"]', 'shape = ["n", "c"]', 1)
+    a = shapes.index("[[args]]", shapes.index('name = "x"'))
+    b = shapes.index("[[args]]", a + 1)
+    both = shapes[:a] + '[[args]]\nname = "c"\ndtype = "i32"\nrole = "scalar"\nvalue = "c"\n' + shapes[b:]
+    both = both.replace("inout", "out").replace("{ n = 4096 }", "{ n = 64, c = 2048 }")
+    (tmp_path / "workload.toml").write_text(both)
+    work = Workload.load(tmp_path)
+    original = work.load_kernel(None)
+    script = "map{q=[vec $V, thread.x $TX:(8,16,32,64), block.x] r=[thread.y $TY:(4,8,16,32), seq]}"
+    kernel = apply_script(original, parse_script(script)).kernel
+    bench = Bench(work, original, device="numba")
+    try:
+        c, scenario = Candidate(script, kernel, "c"), work.scenarios[0]
+        assert (began := bench.prepare(c, scenario)) is not None and began["V"] * began["TX"] >= 64
+        monkeypatch.setattr(bench, "device", dataclasses.replace(bench.device, backend="cuda", compute_units=132))
+        monkeypatch.setattr(bench.station, "prepare", lambda kernel: None)
+        assert (began := bench.prepare(c, scenario)) is not None and 2048 / (began["V"] * began["TX"]) >= 128
+    finally:
+        bench.close()
