@@ -104,3 +104,20 @@ def test_what_a_mutant_gives_a_variable_counts_as_well() -> None:
     """Held against the candidate's types alone, both differences would be zero."""
     one, other = (canonical(parse_kernel(OTHERS.format(first=f))) for f in ("0.0", "z[0]"))
     assert not equivalent(*(k.with_(flags=frozenset({"reassociates"})) for k in (one, other)))
+
+
+THROUGH_MEMORY = """
+kernel k(y: f32* noalias, h: f16 const* noalias readonly, z: f32 const* noalias readonly,
+    parts: f32* noalias {kind}(32))
+  launch grid(1) block(32)
+  parts[threadIdx.x] = {value}
+  barrier
+  y[threadIdx.x] = parts[0]
+"""
+
+
+@pytest.mark.parametrize("kind", ["scratch", "temporary"])
+@pytest.mark.parametrize(("value", "names"), [("f32(h[0])", {"f16"}), ("z[0]", set())])
+def test_working_memory_holds_what_the_kernel_stores_there(kind: str, value: str, names: set[str]) -> None:
+    known = formats(parse_kernel(THROUGH_MEMORY.format(kind=kind, value=value)))
+    assert {s.name: held for s, held in known.items()}["parts"] == names

@@ -7,7 +7,8 @@ the way, and rounding it to f16 changes nothing; so are maxima, minima and choic
 A type holds a value if rounding to it changes nothing. Conversions to the 8-bit types saturate (as CUDA's do): neither
 holds an infinity, so e5m2 holds what was converted to it, and not all that is found in a buffer of e5m2.
 
-What is written through a pointer, or by an instruction, has its own type alone.
+What is written through a pointer, or by an instruction, has its own type alone. A kernel's working memory holds what
+its launches left there, or zeros.
 NaNs are left aside, as everywhere in the exact rungs.
 """
 
@@ -65,6 +66,7 @@ def formats(kernel: Kernel, *others: Body) -> dict[Sym, Held]:
     held by all types."""
     bodies = (kernel.body, *others)
     found = {s.sym: EVERY for body in bodies for s in walk(body) if isinstance(s, Decl | Alloc)}
+    found |= {p.sym: EVERY for p in kernel.params if p.scratch is not None}
     found |= {sym: own(sym.type) for sym in _beyond(kernel, bodies)}
     writes = [w for body in bodies for w in _writes(body)]
     while True:
@@ -152,7 +154,7 @@ def _writes(body: Body) -> Iterator[tuple[Sym, Expr | None]]:
 
 def _beyond(kernel: Kernel, bodies: tuple[Body, ...]) -> Iterator[Sym]:
     """What may be written unseen."""
-    yield from (p.sym for p in kernel.params)
+    yield from (p.sym for p in kernel.params if p.scratch is None)
     for body in bodies:
         for s in walk(body):
             if isinstance(s, Decl | Alloc) and isinstance(s.sym.type, Ptr):
