@@ -92,6 +92,7 @@ class Bench:
         self._profiler = Profiler(self.device, self.station.count if counters else None)
         self._resources: dict[tuple[str, str, str], Mapping[str, int]] = {}  # of what was measured: registers, bytes
         self._spaces: dict[tuple[str, str], Space | KtcError] = {}
+        self._began: dict[tuple[str, str], Config] = {}
         self._works: dict[str, Work] = {}
         self._source = hashlib.sha256(b"".join(p.read_bytes() for p in (work.source, *work.sources))).hexdigest()
 
@@ -241,8 +242,12 @@ class Bench:
         return self._spaces[key]
 
     def _first(self, c: Candidate, scenario: Scenario, space: Space) -> Config:
-        units = 1 if self.device.is_cpu else self.device.compute_units
-        return first_configuration(space, materialise(c.kernel), self.station.scalars(scenario), units)
+        key = (c.key, scenario.name)
+        if key not in self._began:
+            units = 1 if self.device.is_cpu else self.device.compute_units
+            scalars = self.station.scalars(scenario)
+            self._began[key] = first_configuration(space, materialise(c.kernel), scalars, units)
+        return self._began[key]
 
     def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
         """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:

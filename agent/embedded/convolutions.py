@@ -22,6 +22,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Var
 
+from .halos import written_out
 from .nest_shapes import Idea
 
 GAIN = 5.0
@@ -80,7 +81,7 @@ def convolutions(
 
 def _edges(found: Convolution) -> list[str]:
     """How a thread asks where the edges are, best first: nothing of rows inside, and of columns without a branch."""
-    unrolled = "".join(f" | unroll{{loop={t.name} factor={_turns(t)}}}" for t in reversed(found.taps))
+    unrolled = "".join(f" | {step}" for step in written_out(found.taps))
     apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"
     chosen = f" | {CHOOSING}{{loop={found.taps[-1].name} loads=yes}}"
     return [f"{asked}{unrolled}" for asked in (apart + chosen, apart, chosen, "")]

@@ -71,7 +71,7 @@ def register_windows(raised: Kernel, applies: Callable[[str], bool]) -> Iterator
             continue
         down = bool(above) and any(_moves_as(a, above[-1], loop) for a in f.reads for loop in f.loops)
         apart: str | None = None
-        unrolled = "".join(f" | {step}" for step in _unrolled(f.loops))
+        unrolled = "".join(f" | {step}" for step in written_out(f.loops))
         shapes = sorted(WINDOWS, key=lambda shape: shape[1]) if len(above) > 1 else WINDOWS
         for rows, cols in shapes if down else WINDOWS[-1:]:
             for arrays in dict.fromkeys((tuple(f.arrays), *((a,) for a in f.arrays))):
@@ -128,7 +128,7 @@ def _in_registers(rows: int, cols: int, f: Filter, arrays: Sequence[str]) -> str
     return " | ".join([tile, f"map{{{' '.join(spread)}}}", *held])
 
 
-def _unrolled(loops: Sequence[Axis]) -> list[str]:
+def written_out(loops: Sequence[Axis]) -> list[str]:
     """Steps that write out ``loops``, innermost first."""
     turns = [(f.name, evaluate(f.trip, {})) for f in reversed(loops) if f.trip is not None]
     return [f"unroll{{loop={name} factor={n}}}" for name, n in turns]
@@ -197,7 +197,7 @@ def _steps(t: Tile, nest: Sequence[Axis], filters: Sequence[Axis], arrays: Seque
     aside = [f"distribute{{loop={z.name} map=[block.z]}}" for z in layers]
     staged = [f"stage-shared{{array={a} loop={x.name}_tile copy=rows}}" for a in arrays]
     outermost = filters[0].name
-    return " | ".join([*aside, tile, *maps, f"register-tile{{loop={outermost}}}", *staged, *_unrolled(filters)])
+    return " | ".join([*aside, tile, *maps, f"register-tile{{loop={outermost}}}", *staged, *written_out(filters)])
 
 
-__all__ = ["halo_tiles", "register_windows"]
+__all__ = ["halo_tiles", "register_windows", "written_out"]

@@ -192,6 +192,7 @@ def test_what_is_measured_first_gives_each_unit_a_block(tmp_path, monkeypatch):
         assert (began := bench.prepare(c, scenario)) is not None and began["V"] * began["TX"] >= 64
         monkeypatch.setattr(bench, "device", dataclasses.replace(bench.device, backend="cuda", compute_units=132))
         monkeypatch.setattr(bench.station, "prepare", lambda kernel: None)
+        c = dataclasses.replace(c, key="on a GPU")
         assert (began := bench.prepare(c, scenario)) is not None and 2048 / (began["V"] * began["TX"]) >= 128
     finally:
         bench.close()

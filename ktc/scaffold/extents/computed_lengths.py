@@ -5,7 +5,6 @@ Probes show how far such rows reach at a few sizes, where a square over 2 does a
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
@@ -14,6 +13,7 @@ from ktc.ir.nodes import Binary, Expr, Sym, Var
 
 from ..given_values import definitions, made_of
 from ..inner_strides import accesses
+from ..size_polynomials import polynomial, text_of
 from ..windows import names_in, spelled
 
 
@@ -39,24 +39,11 @@ def _factors(indices: Iterator[Expr], sources: Mapping[Sym, Sequence[Expr]]) -> 
 
 def folded(text: str) -> str:
     """A formula with its numbers added up, where it is one size and numbers: ``H - 2`` of ``H - 3 + 1``."""
-    names, total = list[str](), 0
-
-    def add(e: ast.expr, sign: int) -> bool:
-        nonlocal total
-        match e:
-            case ast.Constant(int() as v):
-                total += sign * v
-                return True
-            case ast.Name(name) if sign > 0:
-                names.append(name)
-                return True
-            case ast.BinOp(a, ast.Add() | ast.Sub() as op, b):
-                return add(a, sign) and add(b, sign if isinstance(op, ast.Add) else -sign)
-        return False
-
-    if not add(ast.parse(text, mode="eval").body, 1) or len(names) != 1:
+    p = polynomial(text)
+    sizes = [product for product in p if product]
+    if len(sizes) != 1 or p[sizes[0]] != 1 or len(sizes[0]) != 1 or not sizes[0][0].isidentifier():
         return text
-    return f"({names[0]} {'-' if total < 0 else '+'} {abs(total)})" if total else names[0]
+    return f"({text_of(p)})" if () in p else sizes[0][0]
 
 
 __all__ = ["computed_lengths", "folded"]

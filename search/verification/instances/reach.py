@@ -32,8 +32,7 @@ def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
     missed = coverage.unreached or {}
     if not missed:
         return []
-    kernel = coverage.candidate
-    gone = {id(s) for s in dead(kernel, promised(coverage.workload))} | set(_excluded(kernel))
+    kernel, gone = coverage.candidate, _never_entered(coverage)
     known = set(_texts(original.candidate, original.unreached or {}))
     found = []
     for parent, branch, first in _bodies(kernel.body):
@@ -51,10 +50,17 @@ def leave_out_dead(coverage: Coverage) -> None:
     missed, kernel = coverage.unreached or {}, coverage.candidate
     if not missed:
         return
-    gone = {id(s) for s in dead(kernel, promised(coverage.workload))} | set(_excluded(kernel))
+    gone = _never_entered(coverage)
     for parent, branch, first in _bodies(kernel.body):
         if id(first) in missed and (id(first) in gone or _is_never_reached(kernel, first)):
             coverage.leave_out(getattr(parent, branch))
+
+
+def _never_entered(coverage: Coverage) -> set[int]:
+    """The first statements of branches that no promised argument enters, by intervals and by what is known of pointers,
+    by ``id``."""
+    kernel = coverage.candidate
+    return {id(s) for s in dead(kernel, promised(coverage.workload))} | set(_excluded(kernel))
 
 
 def _excluded(kernel: Kernel) -> Iterator[int]:
