@@ -22,18 +22,15 @@ from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.types import F32
 from ktc.ir.walk import used, walk
 from ktc.passes.core.named_loops import Loop, loops
-from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import PARALLEL, place_of, places_of
-from ktc.passes.core.refusals import Refused
-from ktc.passes.core.script import Step
 from ktc.passes.memory.row_lengths import most
 
 from .nest_shapes import Idea
 from .rows import plain_sweeps
-from .trials import wherever
+from .trials import after, wherever
 from .whole_rows import whole_row
 
-NORMALISE = Step("normalise")
+NORMALISE = "normalise"
 
 GAIN = 8.0
 """What accesses side by side are worth against accesses a row apart: a sector has eight floats."""
@@ -97,10 +94,10 @@ def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFact
 def _plain(raised: Kernel) -> tuple[str, Kernel]:
     """Steps (each with a bar behind it) that make loops parallel, leave out stores which a later sweep reads and
     overwrites, and choose values where threads would branch on data; and the kernel after them."""
-    normal = apply_step(raised, NORMALISE)
-    if isinstance(normal, Refused):
+    normal = after(raised, NORMALISE)
+    if normal is None:
         return "", raised
-    deferred, kernel = plain_sweeps(normal.kernel)
+    deferred, kernel = plain_sweeps(normal)
     chosen, kernel = wherever(kernel, "if-convert")
     return f"{NORMALISE} | {deferred}{chosen}", kernel
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.memo import by_identity
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
-from ktc.passes.core.pipeline import apply_script, apply_step
-from ktc.passes.core.refusals import Refused
+from ktc.passes.core.pipeline import Memo, apply_script
 from ktc.passes.scalar.fast_math import present
 
 
 def after(kernel: Kernel, steps: str) -> Kernel | None:
     """``kernel`` after ``steps``; None where they do not apply."""
-    done = apply_script(kernel, parse_script(steps))
+    done = apply_script(kernel, parse_script(steps), _tried(kernel))
     return None if done.refused is not None else done.kernel
+
+
+@by_identity(16)
+def _tried(kernel: Kernel) -> Memo:
+    """What steps make of ``kernel``: many ideas begin with the same ones, which may take seconds on a large kernel."""
+    return {}
 
 
 def wherever(kernel: Kernel, name: str, **more: int) -> tuple[str, Kernel]:
@@ -21,9 +27,9 @@ def wherever(kernel: Kernel, name: str, **more: int) -> tuple[str, Kernel]:
     the kernel after them."""
     before = ""
     for step in (site.step.with_(**more) for site in PASSES[name].sites(kernel)):
-        done = apply_step(kernel, step)
-        if not isinstance(done, Refused):
-            before, kernel = f"{before}{step} | ", done.kernel
+        done = after(kernel, str(step))
+        if done is not None:
+            before, kernel = f"{before}{step} | ", done
     return before, kernel
 
 

@@ -21,9 +21,7 @@ from ktc.ir.nodes import Binary, For, Par, Reduce, Stmt, Sym, bodies
 from ktc.ir.types import F32
 from ktc.ir.walk import all_exprs, walk
 from ktc.passes.core.named_loops import Loop, loops
-from ktc.passes.core.pipeline import apply_step
 from ktc.passes.core.places import place_of
-from ktc.passes.core.refusals import Refused
 from ktc.passes.core.script import Step
 
 from .nest_shapes import Idea
@@ -55,8 +53,8 @@ SHARES = "block.y $P:(8,16,32,64)"
 def repeated_updates(raised: Kernel, units: int, facts: Sequence[KernelFacts], able: Able) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain, on a device of ``units`` compute units. ``facts``: of
     ``raised`` at the sizes it is tuned for."""
-    normal = apply_step(raised, Step("normalise"))
-    before, kernel = ("", raised) if isinstance(normal, Refused) else ("normalise | ", normal.kernel)
+    normal = after(raised, "normalise")
+    before, kernel = ("", raised) if normal is None else ("normalise | ", normal)
     for loop in (s for s in loops(kernel) if isinstance(s, Par)):
         name = place_of(kernel, loop)
         alone = f"reduce-atomics{{loop={name}}}"

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, For, Sym
+from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import assigned, declared
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import NoArguments
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.named_loops import loops
 from ktc.passes.core.places import place_of
-from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
+from ktc.passes.core.refusals import Refused, Result, accepted, attempted
 from ktc.passes.core.script import DistSpec
 from ktc.passes.loops.unit_steps import by_ones
 from ktc.passes.mapping.distribute import set_distribution
@@ -55,26 +56,31 @@ class Normalise(Pass[NoArguments]):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        done = attempted(self.apply, kernel, NoArguments())
+        done = _normalised(kernel)
         return [] if isinstance(done, Refused) else [Site(self.step(), "loops that a thread goes through alone")]
 
     def apply(self, kernel: Kernel, args: NoArguments) -> Result:
-        if not kernel.is_parallel:
-            raise Refusal("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-        before = {s.var for s in loops(kernel)}
-        kernel = with_own_variables(with_elements_apart(kernel))
-        tried: set[Sym] = set()
-        while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
-            tried.add(loop.var)
-            found = (made(kernel, loop) for made in (_on_variables, _as_it_is, _loading_again))
-            kernel = next((done for done in found if done is not None), kernel)
-        new = [s for s in loops(kernel) if s.var not in before]
-        if not new:
-            raise Refusal("E-NORMALISE-NOTHING", "no serial loop is independent or only adds something up")
-        done = set_distribution(kernel, new, DistSpec.of("seq"), owner=self.name)
-        names = ", ".join(place_of(done.kernel, s) for s in new)
-        flags = done.kernel.flags | reassociated(new)
-        return Result(done.kernel.with_(flags=flags), (f"parallel now, or a reduction: {names}",))
+        return accepted(_normalised(kernel))
+
+
+@by_identity(4)
+def _normalised(kernel: Kernel) -> Result | Refused:
+    if not kernel.is_parallel:
+        return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
+    before = {s.var for s in loops(kernel)}
+    kernel = with_own_variables(with_elements_apart(kernel))
+    tried: set[Sym] = set()
+    while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
+        tried.add(loop.var)
+        found = (made(kernel, loop) for made in (_on_variables, _as_it_is, _loading_again))
+        kernel = next((done for done in found if done is not None), kernel)
+    new = [s for s in loops(kernel) if s.var not in before]
+    if not new:
+        return Refused("E-NORMALISE-NOTHING", "no serial loop is independent or only adds something up")
+    done = set_distribution(kernel, new, DistSpec.of("seq"), owner=Normalise.name)
+    names = ", ".join(place_of(done.kernel, s) for s in new)
+    flags = done.kernel.flags | reassociated(new)
+    return Result(done.kernel.with_(flags=flags), (f"parallel now, or a reduction: {names}",))
 
 
 def _on_variables(kernel: Kernel, loop: For) -> Kernel | None:

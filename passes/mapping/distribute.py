@@ -16,21 +16,24 @@ are, which the launcher checks.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from ktc.ir.analysis.order import places
-from ktc.ir.fold import i32, product, simplify
+from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.fold import KnobValues, evaluate, i32, product, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Par, Reduce, Sym, Var
 from ktc.passes.core.argument_kinds import KnobSpec, Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
+from ktc.passes.core.distribution_limits import nests
 from ktc.passes.core.knobs import POWERS, declared_size
 from ktc.passes.core.named_loops import Loop, loops, narrowest_element, replace_loops, with_launch_bounds
 from ktc.passes.core.places import PARALLEL, places_of
 from ktc.passes.core.refusals import Refusal, Result
-from ktc.passes.core.script import DistSpec, LevelSpec
+from ktc.passes.core.script import DistSpec, KnobRef, LevelSpec
 from ktc.passes.shared.distribution_coverage import assume, needed
 from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
 
@@ -55,6 +58,9 @@ DOCS = {
     "block": "blocks of the grid on this axis",
 }
 MAX_THREADS = 1024
+BLOCK = 256
+"""Threads of the block that an expert starts with."""
+
 KNOBS = tuple(KnobSpec(kind, domain, DOCS[kind]) for kind, domain in DOMAINS.items())
 TAILS = "iterations beyond the range: asked one by one, unrolled rounds apart that are whole, or assumed none"
 
@@ -178,7 +184,9 @@ def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) 
     for lv in spec.levels:
         n: Expr | None = None
         if lv.n is not None:
-            kernel, n = declared_size(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
+            domain = _domain(lv, found)
+            wish = _threads(kernel, found, lv, domain) if lv.kind == "thread" else _wish(lv, found)
+            kernel, n = declared_size(kernel, lv.n, domain, DOCS[lv.kind], owner, wish)
         axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
         dist.append(Level(lv.kind, n, axis))
     return kernel, tuple(dist)
@@ -187,6 +195,21 @@ def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) 
 def _wish(lv: LevelSpec, found: list[Loop]) -> int | None:
     """Where an expert starts: 16-byte accesses, two of them in flight."""
     return {"vec": _widest(found), "unroll": 2}.get(lv.kind)
+
+
+def _threads(kernel: Kernel, found: list[Loop], lv: LevelSpec, domain: tuple[int, ...]) -> int | None:
+    """Where a number of threads begins that has to be lower than the middle of its domain, as the other loops of the
+    nest have threads of the block as well: at most :data:`BLOCK` with what theirs begin with."""
+    asked = lv.n.domain if isinstance(lv.n, KnobRef) and lv.n.domain is not None else domain
+    spread = {s.var for s in found}
+    together = (nest for nest in nests(kernel.body) if any(s.var in spread for s in nest))
+    others = {s.var: s for nest in together for s in nest if s.var not in spread}
+    levels = (lv.n for s in others.values() for lv in s.dist if lv.kind in THREAD_LEVELS and lv.n is not None)
+    begun = KnobValues({k.name: k.default if k.value is None else k.value for k in kernel.knobs})
+    taken = math.prod(int(evaluate(n, begun) or 1) for n in levels)
+    if taken * asked[len(asked) // 2] <= MAX_THREADS:
+        return None
+    return max((n for n in asked if taken * n <= BLOCK), default=min(asked))
 
 
 def _widest(found: list[Loop]) -> int:

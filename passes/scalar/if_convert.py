@@ -19,7 +19,8 @@ before                                          after if-convert{loop=i}
                                                       sum = when ? sum + x_at * w_at : sum
 
 The last, with ``loads=yes``: what a branch reads is read in front of it, where the condition holds, so that loads of
-many iterations are under way at once.
+many iterations are under way at once. An element that several iterations of a thread may want is read where one of them
+does, once (:mod:`.common_reads`).
 
 With ``skip=yes`` the choices stand behind ``if when``: what finds the least of many rarely changes anything, and a warp
 none of whose threads does goes on at once.
@@ -41,7 +42,24 @@ from ktc.ir.analysis.order import places
 from ktc.ir.arith.integer_casts import without_widening
 from ktc.ir.fold import cast, i32, simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, If, Par, Reduce, Select, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import (
+    Assign,
+    Binary,
+    Body,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
 from ktc.ir.purity import is_movable
 from ktc.ir.types import BOOL, Scalar, scalar_of
 from ktc.ir.walk import (
@@ -63,6 +81,8 @@ from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import places_of
 from ktc.passes.core.refusals import Refusal, Result
+
+from .common_reads import Iterations, iterations
 
 MOST = 96
 """Operations that choices in the place of a branch may have: beyond it, computing both sides costs more than one."""
@@ -88,26 +108,27 @@ class IfConvert(Pass[Arguments]):
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
-        new = {id(s): converted(s.body, args.skip, args.loads) for s in found}
-        if all(new[id(s)] is s.body for s in found):
+        reads = {s.var: iterations(kernel, s) if args.loads else None for s in found}
+        if all(converted(s.body, args.skip, reads[s.var]) is s.body for s in found):
             raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
 
         def on(s: Stmt) -> Stmt:
             for f in found:
                 if type(s) is type(f) and s.var == f.var:  # type: ignore[union-attr]
-                    body = converted(s.body, args.skip, args.loads)  # type: ignore[union-attr]
+                    body = converted(s.body, args.skip, reads[f.var])  # type: ignore[union-attr]
                     return dataclasses.replace(s, body=body)  # type: ignore[call-arg, type-var]
             return s
 
         return Result(kernel.with_(body=map_body(kernel.body, on)))
 
 
-def converted(body: Body, skip: bool = False, loads: bool = False) -> Body:
+def converted(body: Body, skip: bool = False, loads: Iterations | None = None) -> Body:
     """``body`` with choices in the place of its own branches that can be, behind a branch where they change nothing
-    unless a condition holds (``skip``), what they read in front of them (``loads``); itself if none can be."""
+    unless a condition holds (``skip``), what they read in front of them, with those of a thread that come to ``body``
+    alike (``loads``); itself if none can be."""
     out: list[Stmt] = []
     for s in body:
-        ahead, branch = _read_ahead(s) if loads and isinstance(s, If) else ([], s)
+        ahead, branch = _read_ahead(s, loads) if loads is not None and isinstance(s, If) else ([], s)
         values = _values(branch) if isinstance(branch, If) else None
         out += [s] if values is None else [*ahead, *_chosen(values, skip)]
     if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
@@ -115,9 +136,9 @@ def converted(body: Body, skip: bool = False, loads: bool = False) -> Body:
     return _declared_at_once(tuple(out))
 
 
-def _read_ahead(s: If) -> tuple[list[Stmt], If]:
-    """Declarations of what the branch ``s`` reads, 0 where its condition does not hold, and the branch by these names;
-    none where it has another side, or reads at places that it computes, or where more than the condition says."""
+def _read_ahead(s: If, thread: Iterations) -> tuple[list[Stmt], If]:
+    """Declarations of what the branch ``s`` reads, 0 where no iteration of ``thread`` wants it, and the branch by these
+    names; none where it has another side, reads at places that it computes, or where more than the condition says."""
     inside = set(declared(s.then)) | assigned(s.then)
     found = dict.fromkeys(x for e in all_exprs(s.then) for x in loads_in(e))
     plain = (isinstance(x.type, Scalar) and not used(x) & inside and len([*loads_in(x)]) == 1 for x in found)
@@ -127,9 +148,17 @@ def _read_ahead(s: If) -> tuple[list[Stmt], If]:
         return [], s
     when = Var(fresh("when", BOOL))
     names = {x: Var(fresh(f"{x.buffer.name}_at", x.type)) for x in found}
-    reads = [Decl(v.sym, Select(when, x, cast(i32(0), scalar_of(x.type))), const=True) for x, v in names.items()]
+    common = {x: wanted for x in found if (wanted := thread.reads_if(x, s.cond)) is not None}
+    asked = {s.cond: when} | {c: Var(fresh("wanted", BOOL)) for c in dict.fromkeys(common.values())}
+
+    def read(x: Load) -> Expr:
+        return Select(asked[common.get(x, s.cond)], x, cast(i32(0), scalar_of(x.type)))
+
+    reads = [Decl(v.sym, read(x), const=True) for x, v in names.items()]
     then = map_body(s.then, keep, lambda e: names.get(e, e))  # type: ignore[call-overload]
-    return [Decl(when.sym, s.cond, const=True), *reads], dataclasses.replace(s, cond=when, then=then)
+    return [*(Decl(v.sym, c, const=True) for c, v in asked.items()), *reads], dataclasses.replace(
+        s, cond=when, then=then
+    )
 
 
 def _reads_by_choice(e: Expr) -> bool:

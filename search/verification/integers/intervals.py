@@ -139,15 +139,17 @@ class Scope:
             return None
         if a is None or b is None:
             return self._bounded(e, a, b)
-        if e.op == "*":
-            whole = self._of_quotient(e)
-            if whole is not None and _fits(whole, e.type):
-                return whole
+        if e.op not in BINARY:
+            return None
+        plain = BINARY[e.op](a, b)
+        whole = self._of_quotient(e) if e.op == "*" else None
+        if whole is not None and _fits(whole, e.type):
+            return _both(whole, plain)
         if e.op == "-":
             for rest in (self._of_remainder(e), self._of_distance(e)):
                 if rest is not None:
-                    return rest
-        return self._fitting(e, BINARY[e.op](a, b)) if e.op in BINARY else None
+                    return _both(rest, plain)
+        return self._fitting(e, plain)
 
     def _bounded(self, e: Binary, a: Interval | None, b: Interval | None) -> Interval | None:
         """What an operator leaves of operands that may be anything."""
@@ -290,6 +292,12 @@ class Scope:
             return v
         self.wraps.append((e, v))
         return None
+
+
+def _both(a: Interval, b: Interval | None) -> Interval:
+    """What is known in two ways; ``a`` where they leave nothing, as of what is never reached."""
+    low, high = (max(a[0], b[0]), min(a[1], b[1])) if b is not None else a
+    return (low, high) if low <= high else a
 
 
 def elements_of(buffer: str) -> str:
