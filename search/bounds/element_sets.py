@@ -15,6 +15,9 @@ import numpy as np
 MOST_RUNS = 1 << 22
 """Runs enumerated for one access; of an access with more, the first ones count, so that a set may be too small."""
 
+MOST_GRANULES = 1 << 24
+"""Granules that are looked at one by one; runs that lie further apart are sorted, which takes longer."""
+
 Count = int | np.ndarray
 
 
@@ -65,6 +68,10 @@ def covered_bytes(sets: Iterable[Runs], element: int, granule: int = 1) -> tuple
     if not first:
         return 0, True
     lo, hi = np.concatenate(first), np.concatenate(last)
+    lowest, span = (int(lo.min()), int(hi.max() - lo.min())) if len(lo) else (0, 0)
+    if span <= MOST_GRANULES:
+        opened = np.bincount(lo - lowest, minlength=span + 1) - np.bincount(hi - lowest, minlength=span + 1)
+        return int(np.count_nonzero(np.cumsum(opened))) * granule, whole
     order = np.argsort(lo, kind="stable")
     lo, hi = lo[order], hi[order]
     reached = np.maximum.accumulate(hi)

@@ -33,6 +33,7 @@ from ktc.ir.walk import assigned, walk, walk_expr
 
 from .conditions import Undecided
 from .element_sets import runs
+from .float_operands import real
 from .iteration_states import (
     UNKNOWN,
     Axis,
@@ -285,7 +286,7 @@ class Walk:
         self.depends[sym] = self.dependences(value) | self.depends.get(sym, _NO_LOOPS)
         if isinstance(t, Scalar) and t.is_float:
             self.narrow[sym] = kind_of(value, self.narrow_kind)
-            return [state]
+            return [state.having({sym: real(self.values, value, state)})]
         if not isinstance(t, Scalar) or not (t.is_int or t == BOOL):
             return [state.having({sym: UNKNOWN})]
         self.narrow[sym] = kind_of(value, self.narrow_kind)

@@ -8,6 +8,7 @@ place enumerated, and then takes the value that the workload's array has there.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -30,7 +31,9 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import BOOL, Ptr, Scalar
 
+from . import float_operands
 from .conditions import Undecided, compared
+from .float_operands import real
 from .iteration_states import UNKNOWN, Branches, Cut, Expand, Number, Split, State, both, combined, scaled
 
 Contents = Callable[[str], np.ndarray | None]
@@ -74,6 +77,10 @@ class Values:
 
     def _compared(self, e: Binary, s: State) -> Branches | None:
         t = e.a.type
+        if isinstance(t, Scalar) and t.is_float:
+            return self._decided(
+                s, "!=", float_operands.compared(e.op, *(real(self, x, s) for x in (e.a, e.b))), Number(0)
+            )
         if not isinstance(t, Scalar) or not (t.is_int or t == BOOL):
             return None
         a, b = self.number(e.a, s), self.number(e.b, s)
@@ -88,6 +95,10 @@ class Values:
             if e.wants:
                 raise
             return None
+
+    def contents_of(self, buffer: Sym) -> np.ndarray | None:
+        """What the workload puts into ``buffer``."""
+        return self.contents(buffer.name)
 
 
 def _swapped(found: Branches | None) -> Branches | None:
@@ -210,6 +221,25 @@ def _masked(a: Number, b: Number, s: State) -> Number | None:
     return _divided(a, c + 1, s, remainder=True) if c is not None and c >= 0 and c & (c + 1) == 0 else None
 
 
+def _bits_added(a: Number, b: Number, s: State) -> Number | None:
+    """``a | b`` and ``a ^ b`` of numbers that have no bit in common, which is their sum."""
+    return next((combined(x, y) for x, y in ((a, b), (b, a)) if _has_room(x, y, s)), None)
+
+
+def _has_room(a: Number, b: Number, s: State) -> bool:
+    """Whether ``b`` lies in bits that ``a`` has none of: below all that its larger terms are multiples of, and above
+    what the others come to."""
+    least, most = s.limits(b)
+    if a.concrete or not np.all(np.asarray(least) >= 0):
+        return False
+    assert a.base is not None and b.base is not None
+    step = 1 << int(np.max(np.asarray(most))).bit_length()
+    lower = Number(a.base % step, {x: c for x, c in a.terms.items() if c % step})
+    unit = math.gcd(*b.terms.values(), int(np.gcd.reduce(np.atleast_1d(np.asarray(b.base)))))
+    low, high = s.limits(lower)
+    return bool(np.all(np.asarray(low) >= 0) and np.all(np.asarray(high) < (unit & -unit)))
+
+
 _LINEAR: dict[str, Callable[[Number, Number, State], Number | None]] = {
     "*": _product,
     "/": _quotient,
@@ -217,6 +247,8 @@ _LINEAR: dict[str, Callable[[Number, Number, State], Number | None]] = {
     "<<": _shift_left,
     ">>": _shift_right,
     "&": _masked,
+    "|": _bits_added,
+    "^": _bits_added,
 }
 
 

@@ -33,6 +33,7 @@ from ktc.ir.nodes import (
     Return,
     Select,
     Store,
+    Unary,
     Var,
 )
 from ktc.ir.text import parse_kernel
@@ -123,6 +124,8 @@ class Thread:
         if isinstance(e, Binary) and e.op in ("&&", "||"):
             a = self.number(e.a)
             return self.number(e.b) if bool(a) == (e.op == "&&") else a
+        if isinstance(e, Unary):
+            return -self.number(e.x)
         if isinstance(e, Call):
             return CALLS[e.fn](*map(self.number, e.args))
         if isinstance(e, Binary):
@@ -138,11 +141,11 @@ OPERATORS: dict[str, Any] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, ">>": lambda a, b: a >> b, "<<": lambda a, b: a << b,
-    "&": lambda a, b: a & b,
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
 }  # fmt: skip
 
 
-CALLS: dict[str, Any] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
+CALLS: dict[str, Any] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max, "fabs": abs}
 
 
 def one_by_one(kernel: Kernel, values: Mapping[str, Any]) -> tuple[int, int]:
@@ -160,6 +163,8 @@ def counted(kernel: Kernel, values: Mapping[str, Any]) -> Any:
 
 HEAD = "kernel k(y: f32*, x: f32 const*, ids: i32 const*, n: i32, m: i32, c: i32)\n"
 SPMD = HEAD + "  launch grid({grid}) block({block})\n  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32\n"
+
+DATA = (np.arange(4000) % 3 - 1).astype(np.float32)
 
 KERNELS = {
     "a thread an element": SPMD.format(grid="cdiv(n, 8)", block=8) + "  if i < n\n    y[i] = x[i] * 2.0\n",
@@ -235,11 +240,25 @@ KERNELS = {
     + "  par r in 0..n @ [block.x]\n    var at: i32 = 0\n    for j: i32 = 0; j < r; j + 2\n"
     + "      y[r * 40 + at] = x[at]\n      at = at + j\n",
     "shifts": HEAD + "  par i in 0..n * 16 @ [block.x]\n    y[i >> 2] = x[(i & 15) << 1]\n",
+    "a bit put in": HEAD
+    + "  par i in 0..n * 16 @ [block.x]\n    let at: i32 = (i >> 2 << 3) | (i & 3)\n"
+    + "    y[at ^ 4] = x[at | 4] + x[8 | (i & 7)]\n",
+    "bits that may be there": HEAD + "  par i in 0..n * 16 @ [block.x]\n    y[i ^ 4] = x[i | 12] + x[(i << 1) | 3]\n",
+    "floats that decide": HEAD
+    + """
+  par i in 0..n @ [block.x]
+    let d: f32 = x[ids[i] + i]
+    if d != 0.0
+      for j: i32 = 0; j < m; j + 1
+        if -x[j] < fabs(d) as f64
+          y[j * n + i] = x[j * n + i + 1000]
+    y[2000 + i] = x[i + c] <= 1.0 ? x[i + 2000] : x[i + 3000]
+""",
 }
 
 
 DIVIDED = ("rows by division", "digits of blocks of threads", "shifts", "in place", "a choice",
-           "an index by extents in memory")  # fmt: skip
+           "an index by extents in memory", "a bit put in", "bits that may be there")  # fmt: skip
 """A loop is taken apart by a divisor, which need not divide it."""
 
 MOVED = ("a place that moves at times", "a place moved by a place")
@@ -252,7 +271,7 @@ def test_bytes_are_those_of_all_threads(name: str, seed: int) -> None:
     rng = random.Random(f"{name} {seed}")
     n, m, c = (rng.randint(1, 12) for _ in range(3))
     values: dict[str, Any] = {
-        "n": n, "m": m, "c": c, "x": np.zeros(4000, np.float32), "y": np.zeros(4000, np.float32),
+        "n": n, "m": m, "c": c, "x": DATA, "y": np.zeros(4000, np.float32),
         "ids": np.array([rng.randint(0, 9) for _ in range(4000)], np.int32),
     }  # fmt: skip
     kernel = parse_kernel(KERNELS[name])
@@ -268,7 +287,7 @@ def test_bytes_are_those_of_all_threads(name: str, seed: int) -> None:
 def test_most_of_these_are_counted_to_the_end() -> None:
     for m in (4, 40):
         values: dict[str, Any] = {
-            "n": 12, "m": m, "c": 4, "x": np.zeros(4000, np.float32), "y": np.zeros(4000, np.float32),
+            "n": 12, "m": m, "c": 4, "x": DATA, "y": np.zeros(4000, np.float32),
             "ids": np.arange(4000, dtype=np.int32) % 10,
         }  # fmt: skip
         for name, text in KERNELS.items():
@@ -276,7 +295,7 @@ def test_most_of_these_are_counted_to_the_end() -> None:
             assert counted(parse_kernel(text), values).whole == followed, name
 
 
-def test_what_depends_on_floats_or_ends_when_data_say_so_counts_nothing() -> None:
+def test_what_depends_on_unknown_floats_or_ends_when_data_say_so_counts_nothing() -> None:
     text = HEAD + "  par i in 0..n @ [block.x]\n    if x[i] > 0.0\n      y[i] = x[i + n]\n"
     found = counted(parse_kernel(text), {"n": 8, "m": 1, "c": 1})
     assert (found.bytes_in, found.bytes_out, found.whole) == (32, 0, False)
@@ -440,6 +459,41 @@ def test_only_the_rows_that_the_workloads_indices_name_are_read(tmp_path) -> Non
     found = work_of(work, sizes, work.load_kernel())
     rows = len(np.unique(work.make_inputs(sizes)["ids"]))
     assert rows < 60 and found.bytes_in == rows * 32 + 224 and found.bytes_out == 50 * 32 and found.whole
+
+
+PAIRS = """
+[kernel]
+source = "k.cu"
+name = "swap"
+[[args]]
+name = "v"
+dtype = "f32"
+role = "inout"
+shape = ["n"]
+[[args]]
+name = "half"
+dtype = "i32"
+role = "scalar"
+value = "n // 2"
+[[scenario]]
+name = "main"
+sizes = { n = 4194304 }
+"""
+
+
+def test_places_in_a_private_array_are_followed(tmp_path) -> None:
+    """Of two million threads, which are more than are gone through one by one."""
+    (tmp_path / "k.cu").write_text(
+        "__global__ void swap(float* v, int half) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i >= half) return;\n  int at[2];\n  float kept[2];\n"
+        "  at[0] = (i >> 3 << 4) | (i & 7);\n  at[1] = at[0] ^ 8;\n"
+        "  for (int k = 0; k < 2; k++) kept[k] = v[at[k]];\n  for (int k = 0; k < 2; k++) v[at[k]] = kept[1 - k];\n}\n"
+        "void run(float* v, int half) { swap<<<(half + 255) / 256, 256>>>(v, half); }\n"
+    )
+    (tmp_path / "workload.toml").write_text(PAIRS)
+    work = Workload.load(tmp_path / "workload.toml")
+    found = work_of(work, work.scenarios[0].sizes, work.load_kernel())
+    assert (found.bytes_in, found.bytes_out, found.whole) == (4 * 4194304, 4 * 4194304, True)
 
 
 def test_what_follows_a_loop_that_data_end_is_done_all_the_same() -> None:
