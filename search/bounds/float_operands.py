@@ -23,8 +23,8 @@ DTYPES: dict[object, Any] = {F16: np.float16, F32: np.float32, F64: np.float64}
 class Elements(Protocol):
     """What is known of numbers and of contents of memory: :class:`~.loop_integers.Values`."""
 
-    written: frozenset[Sym]
-
+    @property
+    def written(self) -> frozenset[Sym]: ...
     def number(self, e: Expr, s: State) -> Number: ...
     def contents_of(self, buffer: Sym) -> np.ndarray | None: ...
 
