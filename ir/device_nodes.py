@@ -106,11 +106,13 @@ class BulkCopy(Stmt):
 
 @frozen
 class MatrixLoad(Stmt):
-    """Warp-wide load of 8 x 8 matrices of 16-bit elements (``ldmatrix``) from shared into private memory.
+    """Warp-wide load of matrices of eight rows of 16 bytes (``ldmatrix``) from shared into private memory.
 
-    Lane l names row l % 8 of matrix l / 8 by ``buffer[index]``: eight consecutive elements. Each lane receives two
-    elements a matrix (``fragments.MATRIX``; of the transposed matrix if ``trans``), matrices one after another, as
-    ``width`` consecutive elements of ``dst`` starting at ``dst_index``. All lanes of the warp take part.
+    Lane l names row l % 8 of matrix l / 8 by ``buffer[index]``: eight consecutive elements of 16 bits, or sixteen
+    bytes. Each lane receives 32 bits a matrix (``fragments.matrix_layout``; of the transposed matrix if ``trans``),
+    matrices one after another, as ``width`` consecutive elements of ``dst`` starting at ``dst_index``. Four matrices of
+    bytes that are transposed are one of 32 rows, and a lane receives what ``fragments.PAIRED`` says. All lanes of the
+    warp take part.
     """
 
     dst: Sym

@@ -78,7 +78,8 @@ def bulk_copy(p: Statements, s: BulkCopy) -> list[str]:
 
 def matrix_load(p: Statements, s: MatrixLoad) -> list[str]:
     dst, src = p.x.subscript(s.dst, s.dst_index), p.x.subscript(s.buffer, s.index)
-    return [p.d.matrix_load(dst, src, s.width // 2, s.trans)]
+    t = scalar_of(s.buffer.type)
+    return [p.d.matrix_load(dst, src, s.width * t.bits // 32, s.trans, t)]
 
 
 def mma(p: Statements, s: Mma) -> list[str]:

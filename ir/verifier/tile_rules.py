@@ -11,8 +11,8 @@ from ktc.ir.types import BOOL, EVENT, U64, Array, Scalar, Vec, scalar_of
 
 from .shared_rules import Complaint, access, is_global, same
 
-MATRIX_WIDTHS = (2, 4, 8)
-"""Elements a lane receives from a load of 1, 2 or 4 matrices."""
+MATRICES = (1, 2, 4)
+"""Matrices of a load: a lane receives 32 bits of each."""
 
 
 def group_copy(s: GroupCopy) -> Iterator[Complaint]:
@@ -47,17 +47,20 @@ def bulk_copy(s: BulkCopy) -> Iterator[Complaint]:
 
 
 def matrix_load(s: MatrixLoad) -> Iterator[Complaint]:
-    """A warp loads matrices of 16-bit elements from shared memory."""
+    """A warp loads matrices of 16-bit elements or of bytes from shared memory."""
     bad = [*access(s.dst, s.dst_index), *access(s.buffer, s.index)]
     yield from bad
     if bad:
         return
     elem = accessed_type(s.buffer, len(s.index))
-    if getattr(s.buffer.type, "space", "") != "shared" or not isinstance(elem, Scalar) or elem.bits != 16:
-        yield "V-MMA", f"'{s.buffer.name}' is not shared memory of 16-bit elements"
+    if getattr(s.buffer.type, "space", "") != "shared" or not isinstance(elem, Scalar) or elem.bits not in (8, 16):
+        yield "V-MMA", f"'{s.buffer.name}' is not shared memory of 16-bit elements or of bytes"
+        return
     yield from same(f"matrices of '{s.buffer.name}' and '{s.dst.name}'", elem, accessed_type(s.dst, len(s.dst_index)))
-    if s.width not in MATRIX_WIDTHS:
-        yield "V-MMA", f"a lane receives {' or '.join(map(str, MATRIX_WIDTHS))} elements, not {s.width}"
+    turned = s.trans and elem.bits == 8
+    widths = [n * 32 // elem.bits for n in (MATRICES[-1:] if turned else MATRICES)]
+    if s.width not in widths:
+        yield "V-MMA", f"a lane receives {' or '.join(map(str, widths))} elements, not {s.width}"
 
 
 def tile_mma(s: TileMma) -> Iterator[Complaint]:

@@ -1,4 +1,5 @@
-"""Products that tensor cores can take: a loop that sums ``f32(a[..]) * f32(b[..])`` inside two parallel loops.
+"""Products that tensor cores can take: a loop that sums ``f32(a[..]) * f32(b[..])``, or of bytes in i32, inside two
+parallel loops.
 
 Of the parallel loops around the sum, the innermost that only the first factor's index knows gives the rows of the
 product, the one that only the second knows the columns.
@@ -172,8 +173,8 @@ def _operands(
 
 
 def _converted(e: Expr) -> list[Load]:
-    """The loads of ``f32(a[i]) * f32(b[j])``; none if ``e`` is something else."""
-    factors = (e.a, e.b) if isinstance(e, Binary) and e.op == "*" and e.type == F32 else ()
+    """The loads of ``f32(a[i]) * f32(b[j])``, or of i32; none if ``e`` is something else."""
+    factors = (e.a, e.b) if isinstance(e, Binary) and e.op == "*" and e.type in (F32, I32) else ()
     return [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar)]
 
 

@@ -63,7 +63,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.text import print_expr
-from ktc.ir.types import F32, I32
+from ktc.ir.types import I32
 from ktc.ir.walk import knobs_in, map_body, walk
 from ktc.passes.core.argument_kinds import KnobSpec, Loops, Size
 from ktc.passes.core.arguments import knobs, option, required
@@ -240,7 +240,7 @@ def _reduction(s: For, p: Product, f: Fragment, start: Decl | None) -> Body:
         acc = Acc(start.sym, "+", start.init, p.value)
         comments = (*start.comments, *s.comments)
         return (Reduce((acc,), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=comments),)
-    total = fresh("sum", F32)
+    total = fresh("sum", f.accumulator)
     reduce = Reduce(
         (Acc(total, "+", p.init, p.value),), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=s.comments
     )

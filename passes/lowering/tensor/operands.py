@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.arith.affine import linear_form
-from ktc.ir.fold import add, both, cast, lt, mul, simplify
+from ktc.ir.fold import add, both, cast, lt, mul, simplify, zero
 from ktc.ir.fragments import Fragment, Layout
 from ktc.ir.nodes import (
     Acc,
@@ -13,7 +13,6 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Cast,
-    Const,
     Decl,
     Expr,
     Load,
@@ -131,7 +130,7 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
         cond = both(cond, lt(values[x.side.var], bounds.side))
     if bounds.k is not None:
         cond = both(cond, lt(values[k[0]], bounds.k))
-    return element if cond is None else Select(cond, element, Const(0.0, f.operand))
+    return element if cond is None else Select(cond, element, zero(f.operand))
 
 
 def _lane_offset(layout: Layout, rows: bool) -> Expr:
