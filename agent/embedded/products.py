@@ -15,6 +15,8 @@ from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fragments import FRAGMENTS, PANEL
 from ktc.ir.kernel import Kernel
+from ktc.ir.types import Scalar
+from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
 
@@ -31,8 +33,9 @@ BEHIND = 2
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's tile: ``rows`` and ``cols``; ``terms`` of a step; ``warps`` (warpgroups) along rows and columns.
-    ``fragment``: columns of the instruction of a warpgroup, 0 for that of a warp."""
+    """A block's tile: ``rows`` and ``cols``; ``terms`` of a step, of 16 bits an element and twice as many of bytes;
+    ``warps`` (warpgroups) along rows and columns. ``fragment``: columns of the instruction of a warpgroup, 0 for that
+    of a warp."""
 
     rows: int
     cols: int
@@ -42,7 +45,7 @@ class Tile:
 
     @property
     def stage_bytes(self) -> int:
-        """Shared memory of one step's two factors, of 16 bits an element."""
+        """Shared memory of one step's two factors."""
         return 2 * (self.rows + self.cols) * self.terms
 
 
@@ -65,7 +68,7 @@ and threads that copy are held up by each step more."""
 STEP_RATES = (2048.0, 23.5, 3000.0)
 """Products and elements of the factors (16 bits) that a compute unit takes a clock, and clocks that a block needs
 before its first and after its last step. Measured on an H100 with the tiles above at 1024, 2048 and 4096 rows: the
-order by these is that of the times, but for neighbours within 6 %."""
+order by these is that of the times, but for neighbours within 6 %. Of bytes twice as many are taken."""
 
 
 def tensor_products(
@@ -78,7 +81,11 @@ def tensor_products(
     for p in products(raised):
         kinds = (
             ("warpgroups read shared tiles", GAIN, [t for t in BY_WARPGROUPS if _instruction(p, t) in known]),
-            ("warps load fragments from shared tiles", GAIN / 2, list(BY_WARPS) if _by_warps(p, known) else []),
+            (
+                "warps load fragments from shared tiles",
+                GAIN / 2,
+                list(BY_WARPS) if _of_warps(raised, p) in known else [],
+            ),
         )
         before = 0
         for why, gain, tiles in kinds:
@@ -98,16 +105,25 @@ def _instruction(p: Product, t: Tile) -> str:
     return f"m64n{t.fragment}k16_{p.a.type}"
 
 
-def _by_warps(p: Product, known: frozenset[str]) -> bool:
-    name = f"m16n8k16_{p.a.type}"
-    return name in known and p.a.type == FRAGMENTS[name].operand
+def _of_warps(kernel: Kernel, p: Product) -> str:
+    """The instruction of a warp for ``p``, by the factors' type and how the second one lies; "" if there is none."""
+    along = 8 if runs_along(kernel, p, p.b) else 16
+    named = (FRAGMENTS.get(f"{shape}_{p.a.type}") for shape in ("m16n8k16", f"m16n{along}k32"))
+    types = (p.a.type, p.b.type, p.value.type)
+    return next((f.name for f in named if f and types == (f.operand, f.operand, f.accumulator)), "")
+
+
+def _bytes(p: Product) -> int:
+    """Bytes of an element of the factors."""
+    assert isinstance(p.a.type, Scalar)
+    return p.a.type.bytes
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
     """How long a device of ``units`` takes for ``p`` in tiles ``t``, in clocks: blocks of a wave run beside each other,
     and each step takes as long as its products, or as its factors take to arrive."""
     product, element, around = STEP_RATES
-    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element)
+    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element) * _bytes(p) / 2
     return _waves(p, t, trips, units) * (step * (trips.get(p.loop.var.name) or UNKNOWN_TRIP) + around)
 
 
@@ -130,12 +146,14 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     k, terms = (whole, term) if exact else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
     order = [x.var.name for x in p.around if x in (p.rows, p.cols)]
     sizes = {p.rows.var.name: t.rows, p.cols.var.name: t.cols}
+    terms_, lanes = t.terms * 2 // _bytes(p), ACCESS_BYTES // _bytes(p)
+    fragment = _instruction(p, t) if exact else _of_warps(kernel, p)
+    named = f" fragment={fragment}" if exact or _bytes(p) == 1 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
-        f" | tile{{loops={term} sizes={t.terms} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
-        f" | tensorize{{loop={terms}{f' fragment={_instruction(p, t)}' if exact else ''}"
-        f" warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
-        f" | stage-shared{{array={a} loop={k} vec=8}} | stage-shared{{array={b} loop={k} vec=8}}"
+        f" | tile{{loops={term} sizes={terms_} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
+        f" | tensorize{{loop={terms}{named} warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
+        f" | stage-shared{{array={a} loop={k} vec={lanes}}} | stage-shared{{array={b} loop={k} vec={lanes}}}"
         f" | async-copy{{loop={whole}}}"
     )
     panels = f" | panel-shared{{array={b}_s}}" if exact and not runs_along(kernel, p, p.b) else ""
