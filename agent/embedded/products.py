@@ -159,10 +159,11 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     panels = f" | panel-shared{{array={b}_s}}" if exact and not runs_along(kernel, p, p.b) else ""
     swizzles = f"{panels} | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
     order_of_blocks = f" | block-swizzle{{loop={order[0]}_tile group=8}}" if waves > 1 else ""
+    apart = f" | offset-sums{{loop={terms}}}" if p.offsets else ""
     stored = {x.buffer.name for x in results(kernel, p)}
     stores = [f" | stage-store{{array={c} over={b}_s}}" for c in stored if len(stored) == 1]
     by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
     for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
         most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
         for last in dict.fromkeys((order_of_blocks, "")):
-            yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}"
+            yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}{apart}"

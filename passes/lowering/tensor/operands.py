@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.arith.affine import linear_form
-from ktc.ir.fold import add, both, cast, lt, mul, simplify, zero
+from ktc.ir.arith.affine import cancelled
+from ktc.ir.fold import add, both, cast, lt, mul, zero
 from ktc.ir.fragments import Fragment, Layout
 from ktc.ir.nodes import (
     Acc,
@@ -26,7 +26,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_expr, substitute_expr, used
+from ktc.ir.walk import substitute_expr, used
 from ktc.passes.lowering.distribution.scope import Guard, Scope, nest
 from ktc.passes.lowering.lowering_state import State
 
@@ -147,20 +147,7 @@ def at_indices(load: Load, values: dict[Sym, Expr], st: State) -> Load:
     held = {v: fresh(v.name, v.type) for v in values}
     index = [st.expr(substitute_expr(i, {v: Var(h) for v, h in held.items()})) for i in load.index]
     back = {h: _typed(values[v], v) for v, h in held.items()}
-    return Load(load.buffer, tuple(_cancelled(substitute_expr(i, back)) for i in index), cache=load.cache)
-
-
-def _cancelled(e: Expr) -> Expr:
-    """``e`` simplified, without variables whose terms cancel: ``k_tile + x - k_tile`` is ``x``."""
-
-    def on(x: Expr) -> Expr:
-        if isinstance(x, Binary) and x.op == "-":
-            for v in used(x.b):
-                form = linear_form(x, (v,))
-                x = form.rest if form is not None and not form.coeffs else x
-        return x
-
-    return simplify(map_expr(e, on))
+    return Load(load.buffer, tuple(cancelled(substitute_expr(i, back)) for i in index), cache=load.cache)
 
 
 def _typed(e: Expr, v: Sym) -> Expr:
