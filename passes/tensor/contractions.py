@@ -36,7 +36,7 @@ from ktc.ir.nodes import (
     bodies,
 )  # fmt: skip
 from ktc.ir.types import F32, F64, I32, U32, Scalar
-from ktc.ir.walk import assigned, declared, loads_in, substitute_expr, used, walk
+from ktc.ir.walk import assigned, declared, substitute_expr, used, walk
 from ktc.passes.core.places import LoopStmt
 from ktc.passes.core.refusals import Refusal, Refused, attempted
 from ktc.passes.loops.tile import counted
@@ -189,16 +189,19 @@ def converted(e: Expr, changing: Collection[Sym]) -> list[Factor]:
     those that ``e`` has if it is something else. ``changing``: what differs from term to term."""
     if not isinstance(e, Binary) or e.op != "*" or e.type not in (F32, I32):
         return []
-    found = []
-    for x in (e.a, e.b):
-        offset: Expr | None = None
-        if isinstance(x, Binary) and x.op in ("+", "-") and e.type == I32:
-            inner, other = (x.a, x.b) if isinstance(x.a, Cast) or x.op == "-" else (x.b, x.a)
-            if not used(other) & set(changing) and not any(loads_in(other)):
-                x, offset = inner, other if x.op == "+" else Unary("-", other)
-        if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar):
-            found.append(Factor(x.x, offset))
-    return found
+    return [f for x in (e.a, e.b) if (f := _factor(x, set(changing))) is not None]
+
+
+def _factor(x: Expr, changing: set[Sym]) -> Factor | None:
+    if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar):
+        return Factor(x.x, None)
+    if not isinstance(x, Binary) or x.op not in ("+", "-") or x.type != I32:
+        return None
+    orders = ((x.a, x.b), (x.b, x.a)) if x.op == "+" else ((x.a, x.b),)
+    for inner, other in orders:
+        if isinstance(inner, Cast) and isinstance(inner.x, Load) and not used(other) & changing:
+            return Factor(inner.x, other if x.op == "+" else Unary("-", other)) if inner.x.width == 1 else None
+    return None
 
 
 def _words(e: Expr, changing: Collection[Sym]) -> list[Load]:

@@ -176,7 +176,7 @@ def _place(kernel: Kernel, s: Reduce) -> Place:
     same = isinstance(back, Store) and Load(back.buffer, back.index) == acc.init
     if not same or acc.init.index != (Var(rows.var), Var(cols.var)) or len(cols.body) != 2 or len(rows.body) != 1:
         raise Refusal("E-OFFSET-FORM", f"more happens around the sum over '{s.var.name}'", places(s), hint)
-    changing = assigned(tiles.body) | set(declared(tiles.body)) | {s.var, tiles.var} - {rows.var, cols.var}
+    changing = (assigned(tiles.body) | set(declared(tiles.body)) | {s.var, tiles.var}) - {rows.var, cols.var}
     factors = converted(acc.value, changing) if not s.body else []
     if acc.value.type != I32 or len(factors) != 2:
         raise Refusal("E-OFFSET-FORM", f"what '{s.var.name}' sums are no products of two elements in i32", places(s))

@@ -25,12 +25,12 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.storage import is_private
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import substitute_expr, used
 from ktc.passes.lowering.distribution.scope import Guard, Scope, nest
 from ktc.passes.lowering.lowering_state import State
 
-from .sides import Side, part, refusal
+from .sides import HINT, Side, part, refusal
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: Sta
     factors = (value.a, value.b) if isinstance(value, Binary) and value.op == "*" else ()
     loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and x.x.type == f.operand]
     if len(loads) != 2:
-        raise refusal(s, f"what is summed is not a product of two {f.operand} elements in {f.accumulator}")
+        why = f"what is summed is not a product of two {f.operand} elements in {f.accumulator}"
+        raise refusal(s, why, "offset-sums, where an offset is added to one" if f.accumulator == I32 else HINT)
     loads = [Load(x.buffer, tuple(st.resolve(i) for i in x.index), cache=x.cache) for x in loads]
     if _mentions(loads[1], rows.var):
         loads.reverse()
