@@ -144,7 +144,8 @@ class TileMma(Stmt):
     It ends when at most ``pending`` products of the warpgroup are in flight. While one is, its accumulators hold
     nothing and its tiles must not be written; ``TileMmaWait`` ends that. ``acc = a * b`` where not ``keep``.
 
-    Both arrays have rows of 64 elements, columns permuted by row: element (r, c) lies at ``[r, c ^ r % 8 * 8]``.
+    Both arrays have rows of 128 bytes, columns permuted by row: element (r, c) of 16 bits lies at
+    ``[r, c ^ r % 8 * 8]``, a byte at ``[r, c ^ r % 8 * 16]``.
     ``a_index`` is the place of element (0, 0) of the fragment's rows by ``depth`` columns; ``b`` keeps panels of 64
     columns, ``[c / 64, r, c % 64]``, and ``b_index`` is that of ``depth`` rows by the fragment's columns. With
     ``trans`` its transpose lies there, as ``a`` does: the fragment's columns by ``depth`` columns, without panels.

@@ -93,9 +93,10 @@ def _m16n8k16(operand: Scalar) -> Fragment:
 
 
 def _warpgroup(n: int, operand: Scalar) -> Fragment:
-    """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16): four warps, sixteen rows each."""
+    """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16 and k32): four warps, sixteen rows each."""
+    k = 32 // operand.bytes
     return Fragment(
-        f"m64n{n}k16_{operand.name}", 64, n, 16, operand, F32, a=None, b=None, warp=128,
+        f"m64n{n}k{k}_{operand.name}", 64, n, k, operand, F32 if operand.is_float else I32, a=None, b=None, warp=128,
         c=Layout((Digit(4, 0, 2), Digit(8, 1, 0), Digit(4, 16, 0)),
                  (Digit(2, 0, 1), Digit(2, 8, 0), Digit(n // 8, 0, 8))),
     )  # fmt: skip
@@ -126,7 +127,7 @@ def _m16n16k32(operand: Scalar) -> Fragment:
 
 
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 192, 256)),
+    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
     *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
@@ -161,8 +162,11 @@ _F64 = Fragment(
 INSTRUCTIONS: dict[str, Fragment] = {**FRAGMENTS, **{f.name: f for f in (_bytes(I8), _bytes(U8), _TF32, _F64)}}
 """All that an ``mma`` statement may name: a source asks for them, no pass does (tf32 drops bits of its operands)."""
 
+PANEL_BYTES = 128
+"""Of a row of the shared tiles that warpgroup instructions read, swizzled by row."""
+
 PANEL = 64
-"""Elements (of 16 bits) of a row of the shared tiles that warpgroup instructions read: 128 bytes, swizzled by row."""
+"""Elements (of 16 bits) of such a row."""
 
 BOX_ROWS = 256
 """Rows of one bulk copy, at most (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
@@ -171,7 +175,17 @@ MATRIX_BYTES = 16
 """Of a row of the matrices that ``ldmatrix`` moves: eight rows of eight elements of 16 bits, or of sixteen bytes."""
 
 MATRIX_ROW = 8
-"""Elements (of 16 bits) of such a row."""
+"""Rows of such a matrix, and elements (of 16 bits) of a row."""
+
+
+def panel_of(elem: Scalar) -> int:
+    """Elements of a row of the shared tiles that warpgroup instructions read."""
+    return PANEL_BYTES // elem.bytes
+
+
+def row_of(elem: Scalar) -> int:
+    """Elements of a row of a matrix, which swizzled rows exchange as a whole."""
+    return MATRIX_BYTES // elem.bytes
 
 
 def matrix_layout(elem: Scalar) -> Layout:

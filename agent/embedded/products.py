@@ -79,13 +79,12 @@ def tensor_products(
     known = fragments_of(device.profile)
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for p in products(raised):
+        along = runs_along(raised, p, p.b)
+        groups = [t for t in BY_WARPGROUPS if _fits(p, _of_warpgroups(p, t, along), known)]
+        warps = list(BY_WARPS) if _fits(p, _of_warps(p, along), known) else []
         kinds = (
-            ("warpgroups read shared tiles", GAIN, [t for t in BY_WARPGROUPS if _instruction(p, t) in known]),
-            (
-                "warps load fragments from shared tiles",
-                GAIN / 2,
-                list(BY_WARPS) if _of_warps(raised, p) in known else [],
-            ),
+            ("warpgroups read shared tiles", GAIN, groups),
+            ("warps load fragments from shared tiles", GAIN / 2, warps),
         )
         before = 0
         for why, gain, tiles in kinds:
@@ -101,16 +100,21 @@ def tensor_products(
             before += found
 
 
-def _instruction(p: Product, t: Tile) -> str:
-    return f"m64n{t.fragment}k16_{p.a.type}"
+def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
+    """The instruction of warpgroups for ``p``, whose second factor lies ``along`` the terms or not; "" if there is
+    none: of bytes they read rows along the terms alone."""
+    return f"m64n{t.fragment}k{32 // _bytes(p)}_{p.a.type}" if along or _bytes(p) > 1 else ""
 
 
-def _of_warps(kernel: Kernel, p: Product) -> str:
-    """The instruction of a warp for ``p``, by the factors' type and how the second one lies; "" if there is none."""
-    along = 8 if runs_along(kernel, p, p.b) else 16
-    named = (FRAGMENTS.get(f"{shape}_{p.a.type}") for shape in ("m16n8k16", f"m16n{along}k32"))
-    types = (p.a.type, p.b.type, p.value.type)
-    return next((f.name for f in named if f and types == (f.operand, f.operand, f.accumulator)), "")
+def _of_warps(p: Product, along: bool) -> str:
+    """The instruction of warps for ``p``."""
+    of_bytes = "m16n8k32" if along else "m16n16k32"
+    return f"{of_bytes if _bytes(p) == 1 else 'm16n8k16'}_{p.a.type}"
+
+
+def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
+    f = FRAGMENTS.get(name) if name in known else None
+    return f is not None and (p.a.type, p.b.type, p.value.type) == (f.operand, f.operand, f.accumulator)
 
 
 def _bytes(p: Product) -> int:
@@ -147,7 +151,8 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     order = [x.var.name for x in p.around if x in (p.rows, p.cols)]
     sizes = {p.rows.var.name: t.rows, p.cols.var.name: t.cols}
     terms_, lanes = t.terms * 2 // _bytes(p), ACCESS_BYTES // _bytes(p)
-    fragment = _instruction(p, t) if exact else _of_warps(kernel, p)
+    along = runs_along(kernel, p, p.b)
+    fragment = _of_warpgroups(p, t, along) if exact else _of_warps(p, along)
     named = f" fragment={fragment}" if exact or _bytes(p) == 1 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
@@ -156,7 +161,7 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
         f" | stage-shared{{array={a} loop={k} vec={lanes}}} | stage-shared{{array={b} loop={k} vec={lanes}}}"
         f" | async-copy{{loop={whole}}}"
     )
-    panels = f" | panel-shared{{array={b}_s}}" if exact and not runs_along(kernel, p, p.b) else ""
+    panels = f" | panel-shared{{array={b}_s}}" if exact and not along else ""
     swizzles = f"{panels} | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
     order_of_blocks = f" | block-swizzle{{loop={order[0]}_tile group=8}}" if waves > 1 else ""
     apart = f" | offset-sums{{loop={terms}}}" if p.offsets else ""

@@ -110,10 +110,13 @@ __device__ inline void wgmma_wait() {
 def warpgroup_helper(f: Fragment) -> str:
     """All steps of one tile product: fence, one wgmma per ``f.k`` terms (a: rows along k, b: rows along n), wait."""
     n = f.c.slots
-    kind = PTX_TYPES[f.operand]
-    parameters = ", ".join(f"float& c{i}" for i in range(n))
+    kind, total = PTX_TYPES[f.operand], PTX_ACCUMULATORS[f.accumulator]
+    constraint, held = ("f", "float") if f.accumulator == F32 else ("r", "int")
+    parameters = ", ".join(f"{held}& c{i}" for i in range(n))
     registers = ", ".join(f"%{i}" for i in range(n))
-    outputs = ", ".join(f'"+f"(c{i})' for i in range(n))
+    outputs = ", ".join(f'"+{constraint}"(c{i})' for i in range(n))
+    signs = f", 1, 1, 0, %{n + 3}" if f.operand.is_float else ""  # of bytes there are neither signs nor transposition
+    turned = ', "n"(Panel ? 1 : 0)' if f.operand.is_float else ""
     return f"""\
 // c = keep ? c + a * b : a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory; Panel is
 // 0 where the rows of b's tile run along Depth, as those of a do.
@@ -127,9 +130,9 @@ __device__ inline void mma_{f.name}(
     const int next = Panel ? 128 : {f.operand.bytes};
     const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * next, Panel ? Panel : 16);
     asm volatile("{{ .reg .pred keep; setp.ne.b32 keep, %{n + 2}, 0;\\n\\t"
-                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.f32.{kind}.{kind} "
-                 "{{{registers}}}, %{n}, %{n + 1}, keep, 1, 1, 0, %{n + 3}; }}"
-                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)), "n"(Panel ? 1 : 0));
+                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.{total}.{kind}.{kind} "
+                 "{{{registers}}}, %{n}, %{n + 1}, keep{signs}; }}"
+                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)){turned});
   }}
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   wgmma_wait<Pending>();

@@ -17,14 +17,14 @@ from ktc.ir.fold import zero
 from ktc.ir.fragments import (
     FRAGMENTS,
     INSTRUCTIONS,
-    MATRIX_BYTES,
     MATRIX_ROW,
     PAIRED,
-    PANEL,
     Fragment,
     Layout,
     matrix_layout,
     paired_row,
+    panel_of,
+    row_of,
 )
 from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.memory.access import access
@@ -71,7 +71,7 @@ def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> N
         return
     lanes, n = frame.lanes(act), frame.count(act)
     elem = scalar_of(s.buffer.type)
-    matrices, length = s.width * elem.bits // 32, MATRIX_BYTES // elem.bytes
+    matrices, length = s.width * elem.bits // 32, row_of(elem)
     naming = np.flatnonzero((state.by_thread(frame, act)[1] + state.first_thread) % WARP < MATRIX_ROW * matrices)
     who = lanes[naming]
     index = [spread(ev(i, frame, act), n)[naming] for i in s.index]
@@ -153,9 +153,10 @@ def _tile(
     r, c = (np.tile(x.reshape(parts, 1, group), (1, groups, 1)).reshape(-1) for x in (row, col))
     first = [np.tile(x, parts) for x in at]
     r, c = r + first[-2], c + first[-1]
-    place = [*first[:-2], r, (c % PANEL) ^ (r % MATRIX_ROW * MATRIX_ROW)]
+    elem = scalar_of(sym.type)
+    place = [*first[:-2], r, (c % panel_of(elem)) ^ (r % MATRIX_ROW * row_of(elem))]
     if len(at) > 2:  # columns in panels
-        place[-3] = place[-3] + c // PANEL
+        place[-3] = place[-3] + c // panel_of(elem)
     held = access(machine.state, sym, reading, None, place, 1).read()
     return held.reshape(parts, groups, group).swapaxes(0, 1).reshape(groups, *shape)
 

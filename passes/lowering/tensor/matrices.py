@@ -13,7 +13,7 @@ import functools
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import multiple_of
 from ktc.ir.fold import add, cast, mul, simplify
-from ktc.ir.fragments import MATRIX_BYTES, MATRIX_ROW, PAIRED, Digit, Fragment, matrix_layout
+from ktc.ir.fragments import MATRIX_ROW, PAIRED, Digit, Fragment, matrix_layout, row_of
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, MatrixLoad, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used
@@ -115,7 +115,7 @@ def _grouped(e: Binary, v: Sym, group: int, st: State) -> bool:
 def _row(load: Load) -> int:
     """Elements of a row of a matrix."""
     assert isinstance(load.type, Scalar)
-    return MATRIX_BYTES // load.type.bytes
+    return row_of(load.type)
 
 
 def _paired(f: Fragment, x: Operand, st: State) -> bool:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
-from ktc.backends.cuda.tensor_cores import mma_helper
+from ktc.backends.cuda.tensor_cores import mma_helper, warpgroup_helper
 from ktc.driver.printing import printed
 from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PAIRED, Digit, paired_row
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import MatrixLoad, Mma
+from ktc.ir.nodes import BulkCopy, MatrixLoad, Mma, TileMma
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import walk
-from ktc.passes.lowering import materialise
+from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.lowering.tensor import fragment_products as fragments
 from tests.passes.checks import applied, refused
 
@@ -73,6 +73,36 @@ def test_tiles_come_by_matrix_loads_and_sums_are_exact(index: str, shape: str, e
     turned = shape == WIDE
     assert {(s.buffer.name, s.width, s.trans) for s in loads} == {("A_s", 16, False), ("B_s", 16, turned)}
     assert verify(lowered) == [] and differ(before, lowered, elem) is None
+
+
+BY_WARPGROUPS = (
+    "divisible-by{K=128} | tile{loops=row,col sizes=64,64} | tile{loops=k sizes=128 tail=exact}"
+    " | register-tile{loop=k_tile} | tensorize{loop=k fragment=m64n64k32_i8 warps=1,1 pairs=yes}"
+    " | stage-shared{array=A loop=k_tile vec=16} | stage-shared{array=B loop=k_tile vec=16} | async-copy{loop=k_tile}"
+    " | multi-buffer{loop=k_tile COPIED} | swizzle-shared{array=A_s} | swizzle-shared{array=B_s}"
+)
+
+
+@pytest.mark.parametrize("copied", ["stages=3 by=producer", "stages=3 slack=1"])
+def test_warpgroups_read_tiles_whose_rows_run_along_the_terms(copied: str) -> None:
+    before = product(ALONG_TERMS)
+    lowered = materialise(applied(before, BY_WARPGROUPS.replace("COPIED", copied)))
+    assert any(isinstance(s, TileMma) and s.trans and s.depth == 128 for s in walk(lowered.body))
+    assert any(isinstance(s, BulkCopy) for s in walk(lowered.body)) == ("producer" in copied)
+    assert verify(lowered) == []
+    assert equivalent(before, lowered, [arguments(70, 80, 384)]) is None
+
+
+def test_warpgroups_read_no_bytes_in_rows_along_columns() -> None:
+    kernel = applied(product(), BY_WARPGROUPS.replace("COPIED", "stages=3 slack=1"))
+    with pytest.raises(LoweringError, match="along the terms alone"):
+        materialise(kernel)
+
+
+def test_the_instruction_of_a_warpgroup_has_neither_signs_nor_a_transposition() -> None:
+    bytes_, halves = (warpgroup_helper(FRAGMENTS[f"m64n64{x}"]) for x in ("k32_u8", "k16_f16"))
+    assert "m64n64k32.s32.u8.u8 " in bytes_ and ", keep; }" in bytes_ and "int& c0" in bytes_
+    assert "m64n64k16.f32.f16.f16 " in halves and ", keep, 1, 1, 0, " in halves and "float& c0" in halves
 
 
 def test_from_global_memory_on_awkward_sizes() -> None:
