@@ -127,8 +127,8 @@ def _m16n16k32(operand: Scalar) -> Fragment:
 
 
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
-    *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
+    _m16n8k16(F16), _m16n8k16(BF16), *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
+    *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
 
