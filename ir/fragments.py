@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .types import BF16, F16, F32, F64, I8, I32, U8, Scalar
+from .types import BF16, E4M3, E5M2, F16, F32, F64, I8, I32, U8, Scalar, Type
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,18 @@ _F64 = Fragment(
 
 INSTRUCTIONS: dict[str, Fragment] = {**FRAGMENTS, **{f.name: f for f in (_bytes(I8), _bytes(U8), _TF32, _F64)}}
 """All that an ``mma`` statement may name: a source asks for them, no pass does (tf32 drops bits of its operands)."""
+
+HELD: dict[Scalar, frozenset[Scalar]] = {
+    F16: frozenset({I8, U8, E4M3, E5M2}),
+    BF16: frozenset({I8, U8, E4M3, E5M2}),
+}
+"""Types whose every value an operand's type has: such elements may be converted to it on their way to registers."""
+
+
+def takes(f: Fragment, elem: Type) -> bool:
+    """Whether ``f`` multiplies elements of the type ``elem``: its own, or one that converts to it without rounding."""
+    return elem == f.operand or elem in HELD.get(f.operand, frozenset())
+
 
 PANEL_BYTES = 128
 """Of a row of the shared tiles that warpgroup instructions read, swizzled by row."""

@@ -13,9 +13,10 @@ from math import prod
 
 from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
-from ktc.ir.fragments import FRAGMENTS, PANEL
+from ktc.ir.fragments import FRAGMENTS, PANEL, takes
 from ktc.ir.kernel import Kernel
-from ktc.ir.types import Scalar
+from ktc.ir.nodes import Load
+from ktc.ir.types import BF16, F16, I32, Scalar
 from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
@@ -102,32 +103,40 @@ def tensor_products(
 
 def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
     """The instruction of warpgroups for ``p``, whose second factor lies ``along`` the terms or not; "" if there is
-    none: of bytes they read rows along the terms alone."""
-    return f"m64n{t.fragment}k{32 // _bytes(p)}_{p.a.type}" if along or _bytes(p) > 1 else ""
+    none: of bytes they read rows along the terms alone, and they convert nothing."""
+    if p.a.type != p.b.type or (not along and _bytes(p.a) == 1):
+        return ""
+    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{p.a.type}"
 
 
 def _of_warps(p: Product, along: bool) -> str:
-    """The instruction of warps for ``p``."""
-    of_bytes = "m16n8k32" if along else "m16n16k32"
-    return f"{of_bytes if _bytes(p) == 1 else 'm16n8k16'}_{p.a.type}"
+    """The instruction of warps for ``p``: of bytes for sums of i32, else that of the wider factor's type."""
+    if p.value.type == I32:
+        return f"m16n{8 if along else 16}k32_{p.a.type}"
+    return f"m16n8k16_{BF16 if BF16 in (p.a.type, p.b.type) else F16}"
 
 
 def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
     f = FRAGMENTS.get(name) if name in known else None
-    return f is not None and (p.a.type, p.b.type, p.value.type) == (f.operand, f.operand, f.accumulator)
+    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type) and takes(f, p.b.type)
 
 
-def _bytes(p: Product) -> int:
-    """Bytes of an element of the factors."""
-    assert isinstance(p.a.type, Scalar)
-    return p.a.type.bytes
+def _bytes(x: Load) -> int:
+    """Bytes of an element of the factor ``x``."""
+    assert isinstance(x.type, Scalar)
+    return x.type.bytes
+
+
+def _operand_bytes(p: Product) -> int:
+    """Bytes of an element as the instruction takes it."""
+    return 1 if p.value.type == I32 else 2
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
     """How long a device of ``units`` takes for ``p`` in tiles ``t``, in clocks: blocks of a wave run beside each other,
     and each step takes as long as its products, or as its factors take to arrive."""
     product, element, around = STEP_RATES
-    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element) * _bytes(p) / 2
+    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element) * _operand_bytes(p) / 2
     return _waves(p, t, trips, units) * (step * (trips.get(p.loop.var.name) or UNKNOWN_TRIP) + around)
 
 
@@ -150,15 +159,16 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     k, terms = (whole, term) if exact else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
     order = [x.var.name for x in p.around if x in (p.rows, p.cols)]
     sizes = {p.rows.var.name: t.rows, p.cols.var.name: t.cols}
-    terms_, lanes = t.terms * 2 // _bytes(p), ACCESS_BYTES // _bytes(p)
+    terms_ = t.terms * 2 // _operand_bytes(p)
+    x_lanes, y_lanes = (ACCESS_BYTES // _bytes(x) for x in (p.a, p.b))
     along = runs_along(kernel, p, p.b)
     fragment = _of_warpgroups(p, t, along) if exact else _of_warps(p, along)
-    named = f" fragment={fragment}" if exact or _bytes(p) == 1 else ""
+    named = f" fragment={fragment}" if exact or p.value.type == I32 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
         f" | tile{{loops={term} sizes={terms_} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
         f" | tensorize{{loop={terms}{named} warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
-        f" | stage-shared{{array={a} loop={k} vec={lanes}}} | stage-shared{{array={b} loop={k} vec={lanes}}}"
+        f" | stage-shared{{array={a} loop={k} vec={x_lanes}}} | stage-shared{{array={b} loop={k} vec={y_lanes}}}"
         f" | async-copy{{loop={whole}}}"
     )
     panels = f" | panel-shared{{array={b}_s}}" if exact and not along else ""

@@ -30,7 +30,7 @@ MATRICES = 4
 
 def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: State) -> tuple[Body, Expr] | None:
     """(statements that load the operand's registers, the operand of one ``mma``); None where it cannot be shown."""
-    trans = _orientation(x, st)
+    trans = _orientation(x, st) if x.load.type == f.operand else None
     if trans is None:
         return None
     paired = _paired(f, x, st)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ktc.ir.arith.affine import cancelled
 from ktc.ir.fold import add, both, cast, lt, mul, zero
-from ktc.ir.fragments import Fragment, Layout
+from ktc.ir.fragments import Fragment, Layout, takes
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -60,7 +60,7 @@ def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: Sta
         env[d.sym] = substitute_expr(d.init, env)
     value = st.resolve(substitute_expr(acc.value, env))
     factors = (value.a, value.b) if isinstance(value, Binary) and value.op == "*" else ()
-    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and x.x.type == f.operand]
+    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and takes(f, x.x.type)]
     if len(loads) != 2:
         why = f"what is summed is not a product of two {f.operand} elements in {f.accumulator}"
         raise refusal(s, why, "offset-sums, where an offset is added to one" if f.accumulator == I32 else HINT)
@@ -123,7 +123,9 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
     row, col = (i32(v) for v in x.layout.element(0, slot))
     index = {x.row: add(_lane_offset(x.layout, rows=True), row), x.col: add(_lane_offset(x.layout, rows=False), col)}
     values = {x.side.var: add(x.side.origin, index[x.side.var]), k[0]: add(k[1], index[k[0]])}
-    element = at_indices(x.load, values, st)
+    element: Expr = at_indices(x.load, values, st)
+    if element.type != f.operand:
+        element = Cast(f.operand, element)
     cond: Expr | None = None
     for g in bounds.others:
         cond = both(cond, st.expr(g.cond))
