@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from math import prod
 
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.affine import cancelled, linear_form
@@ -103,7 +103,7 @@ class ElementSums:
 
     @property
     def _count(self) -> int:
-        return reduce(lambda n, lv: n * (evaluate(lv.n, {}) or 1), (lv for lv in self.threads if lv.n), 1)
+        return _threads(self.threads)
 
     def _at(self, item: Sym, lane: Sym) -> tuple[Expr, ...]:
         return (Var(item), Var(lane)) if self.shape.width > 1 else (Var(item),)
@@ -174,12 +174,17 @@ def sums_of(taps: Sequence[Tap], threads: Dist) -> ElementSums:
     (rows, terms), *others = sizes
     if others or rows is None or terms is None or not all(is_const(t.side.lo, 0) for t in taps):
         raise Refusal("E-OFFSET-SIZE", f"the tile of '{name}' has no known size", places(first.terms), "bind its knobs")
-    count = reduce(lambda n, lv: n * (evaluate(lv.n, {}) or 1), (lv for lv in threads if lv.n), 1)
-    shape = _shape(rows, terms, count, _runs(first, first.terms.var), _runs(first, first.side.var))
+    shape = _shape(rows, terms, _threads(threads), _runs(first, first.terms.var), _runs(first, first.side.var))
     vectors = [i32(shape.width)] if shape.width > 1 else []
     held = fresh(f"{name}_part", Array(I32, (i32(shape.items), *vectors)))
     total = fresh(f"{name}_sum", Array(I32, (i32(shape.parts), i32(shape.size)), "shared"))
     return ElementSums(name, shape, held, total, threads)
+
+
+def _threads(dist: Dist) -> int:
+    """Threads of a block whose loops are spread by ``dist``, of known sizes."""
+    sizes = (None if lv.n is None else evaluate(lv.n, {}) for lv in dist)
+    return prod(n for n in sizes if n is not None)
 
 
 def _sizes(t: Tap) -> Iterator[int | None]:
