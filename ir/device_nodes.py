@@ -106,11 +106,13 @@ class BulkCopy(Stmt):
 
 @frozen
 class MatrixLoad(Stmt):
-    """Warp-wide load of 8 x 8 matrices of 16-bit elements (``ldmatrix``) from shared into private memory.
+    """Warp-wide load of matrices of eight rows of 16 bytes (``ldmatrix``) from shared into private memory.
 
-    Lane l names row l % 8 of matrix l / 8 by ``buffer[index]``: eight consecutive elements. Each lane receives two
-    elements a matrix (``fragments.MATRIX``; of the transposed matrix if ``trans``), matrices one after another, as
-    ``width`` consecutive elements of ``dst`` starting at ``dst_index``. All lanes of the warp take part.
+    Lane l names row l % 8 of matrix l / 8 by ``buffer[index]``: eight consecutive elements of 16 bits, or sixteen
+    bytes. Each lane receives 32 bits a matrix (``fragments.matrix_layout``; of the transposed matrix if ``trans``),
+    matrices one after another, as ``width`` consecutive elements of ``dst`` starting at ``dst_index``. Four matrices of
+    bytes that are transposed are one of 32 rows, and a lane receives what ``fragments.PAIRED`` says. All lanes of the
+    warp take part.
     """
 
     dst: Sym
@@ -142,7 +144,8 @@ class TileMma(Stmt):
     It ends when at most ``pending`` products of the warpgroup are in flight. While one is, its accumulators hold
     nothing and its tiles must not be written; ``TileMmaWait`` ends that. ``acc = a * b`` where not ``keep``.
 
-    Both arrays have rows of 64 elements, columns permuted by row: element (r, c) lies at ``[r, c ^ r % 8 * 8]``.
+    Both arrays have rows of 128 bytes, columns permuted by row: element (r, c) of 16 bits lies at
+    ``[r, c ^ r % 8 * 8]``, a byte at ``[r, c ^ r % 8 * 16]``.
     ``a_index`` is the place of element (0, 0) of the fragment's rows by ``depth`` columns; ``b`` keeps panels of 64
     columns, ``[c / 64, r, c % 64]``, and ``b_index`` is that of ``depth`` rows by the fragment's columns. With
     ``trans`` its transpose lies there, as ``a`` does: the fragment's columns by ``depth`` columns, without panels.

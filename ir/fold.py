@@ -141,6 +141,11 @@ def is_const(e: Expr, value: int | None = None) -> bool:
     return isinstance(e, Const) and not isinstance(e.value, float) and (value is None or e.value == value)
 
 
+def zero(t: Scalar) -> Const:
+    """0 of the type ``t``, a number."""
+    return Const(0.0 if t.is_float else 0, t)
+
+
 def _fits(v: int, t: Scalar) -> bool:
     if t.kind == "bool":
         return v in (0, 1)

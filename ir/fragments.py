@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .types import BF16, F16, F32, F64, I8, I32, U8, Scalar
+from .types import BF16, E4M3, E5M2, F16, F32, F64, I8, I32, U8, Scalar, Type
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Fragment:
     """One instruction: ``c[m, n] += a[m, k] * b[k, n]`` by ``warp`` lanes (a warp, or a warpgroup of four).
 
     Products are exact in the accumulator's type; sums are taken in any order and may be truncated instead of rounded.
-    ``a`` and ``b`` are None for an instruction that reads its operands from shared memory itself.
+    ``a`` and ``b`` are None for an instruction that reads its operands from shared memory itself. ``parts``:
+    instructions that it takes, whose columns alternate.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Fragment:
     b: Layout | None
     c: Layout
     warp: int = 32
+    parts: int = 1
 
     @property
     def truncates(self) -> bool:
@@ -91,20 +93,44 @@ def _m16n8k16(operand: Scalar) -> Fragment:
 
 
 def _warpgroup(n: int, operand: Scalar) -> Fragment:
-    """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16): four warps, sixteen rows each."""
+    """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16 and k32): four warps, sixteen rows each."""
+    k = 32 // operand.bytes
     return Fragment(
-        f"m64n{n}k16_{operand.name}", 64, n, 16, operand, F32, a=None, b=None, warp=128,
+        f"m64n{n}k{k}_{operand.name}", 64, n, k, operand, F32 if operand.is_float else I32, a=None, b=None, warp=128,
         c=Layout((Digit(4, 0, 2), Digit(8, 1, 0), Digit(4, 16, 0)),
                  (Digit(2, 0, 1), Digit(2, 8, 0), Digit(n // 8, 0, 8))),
     )  # fmt: skip
 
 
+_GROUP, _PAIR = Digit(8, 1, 0), Digit(2, 0, 1)
+
+
+def _m16n8k32(operand: Scalar) -> Fragment:
+    """PTX ISA 8.5, 9.7.14.5.10 (matrix fragments for mma.m16n8k32, integers of 8 bits)."""
+    return Fragment(
+        f"m16n8k32_{operand.name}", 16, 8, 32, operand, I32,
+        a=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0), Digit(2, 0, 16))),
+        b=Layout((Digit(4, 4, 0), Digit(8, 0, 1)), (Digit(4, 1, 0), Digit(2, 16, 0))),
+        c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR, Digit(2, 8, 0))),
+    )  # fmt: skip
+
+
+def _m16n16k32(operand: Scalar) -> Fragment:
+    """Two m16n8k32, one for even columns and one for odd ones: what a transposing load of bytes that lie along columns
+    gives (:data:`PAIRED`), and four neighbouring results a lane."""
+    half = _m16n8k32(operand)
+    return Fragment(
+        f"m16n16k32_{operand.name}", 16, 16, 32, operand, I32, half.a, parts=2,
+        b=Layout((Digit(4, 4, 0), Digit(8, 0, 2)), (Digit(4, 1, 0), Digit(2, 16, 0), Digit(2, 0, 1))),
+        c=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0))),
+    )  # fmt: skip
+
+
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 192, 256)),
+    _m16n8k16(F16), _m16n8k16(BF16), *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
+    *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
-
-_GROUP, _PAIR = Digit(8, 1, 0), Digit(2, 0, 1)
 
 
 def _bytes(operand: Scalar) -> Fragment:
@@ -136,14 +162,60 @@ _F64 = Fragment(
 INSTRUCTIONS: dict[str, Fragment] = {**FRAGMENTS, **{f.name: f for f in (_bytes(I8), _bytes(U8), _TF32, _F64)}}
 """All that an ``mma`` statement may name: a source asks for them, no pass does (tf32 drops bits of its operands)."""
 
+HELD: dict[Scalar, frozenset[Scalar]] = {
+    F16: frozenset({I8, U8, E4M3, E5M2}),
+    BF16: frozenset({I8, U8, E4M3, E5M2}),
+}
+"""Types whose every value an operand's type has: such elements may be converted to it on their way to registers."""
+
+
+def takes(f: Fragment, elem: Type) -> bool:
+    """Whether ``f`` multiplies elements of the type ``elem``: its own, or one that converts to it without rounding."""
+    return elem == f.operand or elem in HELD.get(f.operand, frozenset())
+
+
+PANEL_BYTES = 128
+"""Of a row of the shared tiles that warpgroup instructions read, swizzled by row."""
+
 PANEL = 64
-"""Elements (of 16 bits) of a row of the shared tiles that warpgroup instructions read: 128 bytes, swizzled by row."""
+"""Elements (of 16 bits) of such a row."""
 
 BOX_ROWS = 256
 """Rows of one bulk copy, at most (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
-MATRIX_ROW = 8
-"""Elements (of 16 bits) of a row of the 8 x 8 matrices that ``ldmatrix`` moves."""
+MATRIX_BYTES = 16
+"""Of a row of the matrices that ``ldmatrix`` moves: eight rows of eight elements of 16 bits, or of sixteen bytes."""
 
-MATRIX = Layout((Digit(4, 0, 2), Digit(8, 1, 0)), (Digit(2, 0, 1),))
-"""How a warp holds one 8 x 8 matrix after ``ldmatrix`` (PTX ISA 8.5, 9.7.14.5.15); ``.trans`` swaps row and column."""
+MATRIX_ROW = 8
+"""Rows of such a matrix, and elements (of 16 bits) of a row."""
+
+
+def panel_of(elem: Scalar) -> int:
+    """Elements of a row of the shared tiles that warpgroup instructions read."""
+    return PANEL_BYTES // elem.bytes
+
+
+def row_of(elem: Scalar) -> int:
+    """Elements of a row of a matrix, which swizzled rows exchange as a whole."""
+    return MATRIX_BYTES // elem.bytes
+
+
+def matrix_layout(elem: Scalar) -> Layout:
+    """How a warp holds one matrix after ``ldmatrix`` (PTX ISA 8.5, 9.7.14.5.15): 32 bits of a row a lane."""
+    n = 32 // elem.bits
+    return Layout((Digit(4, 0, n), Digit(8, 1, 0)), (Digit(n, 0, 1),))
+
+
+MATRIX = matrix_layout(F16)
+"""The same for elements of 16 bits; ``.trans`` swaps row and column."""
+
+PAIRED = Layout((Digit(4, 4, 0), Digit(8, 0, 2)), (Digit(4, 1, 0), Digit(2, 16, 0), Digit(2, 0, 1)))
+"""How a warp holds 32 rows of 16 bytes after a transposing load of four matrices: the instruction moves bytes in pairs,
+so a lane has two neighbouring columns, which it takes apart. Four rows of a column lie together in a register because
+of the order in which rows are named (:func:`paired_row`)."""
+
+
+def paired_row(matrix: int, row: int) -> int:
+    """The row of :data:`PAIRED` that is row ``row`` of matrix ``matrix``: two matrices share groups of four rows, and
+    take turns in the second half, so that the eight rows of a matrix are of different numbers modulo eight (banks)."""
+    return 16 * (matrix // 2) + 4 * (row // 2) + 2 * (matrix % 2 ^ row // 4) + row % 2

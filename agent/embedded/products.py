@@ -13,8 +13,11 @@ from math import prod
 
 from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
-from ktc.ir.fragments import FRAGMENTS, PANEL
+from ktc.ir.fragments import FRAGMENTS, PANEL, takes
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Load
+from ktc.ir.types import BF16, F16, I32, Scalar
+from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
 
@@ -31,8 +34,9 @@ BEHIND = 2
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's tile: ``rows`` and ``cols``; ``terms`` of a step; ``warps`` (warpgroups) along rows and columns.
-    ``fragment``: columns of the instruction of a warpgroup, 0 for that of a warp."""
+    """A block's tile: ``rows`` and ``cols``; ``terms`` of a step, of 16 bits an element and twice as many of bytes;
+    ``warps`` (warpgroups) along rows and columns. ``fragment``: columns of the instruction of a warpgroup, 0 for that
+    of a warp."""
 
     rows: int
     cols: int
@@ -42,7 +46,7 @@ class Tile:
 
     @property
     def stage_bytes(self) -> int:
-        """Shared memory of one step's two factors, of 16 bits an element."""
+        """Shared memory of one step's two factors."""
         return 2 * (self.rows + self.cols) * self.terms
 
 
@@ -65,7 +69,7 @@ and threads that copy are held up by each step more."""
 STEP_RATES = (2048.0, 23.5, 3000.0)
 """Products and elements of the factors (16 bits) that a compute unit takes a clock, and clocks that a block needs
 before its first and after its last step. Measured on an H100 with the tiles above at 1024, 2048 and 4096 rows: the
-order by these is that of the times, but for neighbours within 6 %."""
+order by these is that of the times, but for neighbours within 6 %. Of bytes twice as many are taken."""
 
 
 def tensor_products(
@@ -76,9 +80,12 @@ def tensor_products(
     known = fragments_of(device.profile)
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for p in products(raised):
+        along = runs_along(raised, p, p.b)
+        groups = [t for t in BY_WARPGROUPS if _fits(p, _of_warpgroups(p, t, along), known)]
+        warps = list(BY_WARPS) if _fits(p, _of_warps(p, along), known) else []
         kinds = (
-            ("warpgroups read shared tiles", GAIN, [t for t in BY_WARPGROUPS if _instruction(p, t) in known]),
-            ("warps load fragments from shared tiles", GAIN / 2, list(BY_WARPS) if _by_warps(p, known) else []),
+            ("warpgroups read shared tiles", GAIN, groups),
+            ("warps load fragments from shared tiles", GAIN / 2, warps),
         )
         before = 0
         for why, gain, tiles in kinds:
@@ -94,20 +101,42 @@ def tensor_products(
             before += found
 
 
-def _instruction(p: Product, t: Tile) -> str:
-    return f"m64n{t.fragment}k16_{p.a.type}"
+def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
+    """The instruction of warpgroups for ``p``, whose second factor lies ``along`` the terms or not; "" if there is
+    none: of bytes they read rows along the terms alone, and they convert nothing."""
+    if p.a.type != p.b.type or (not along and _bytes(p.a) == 1):
+        return ""
+    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{p.a.type}"
 
 
-def _by_warps(p: Product, known: frozenset[str]) -> bool:
-    name = f"m16n8k16_{p.a.type}"
-    return name in known and p.a.type == FRAGMENTS[name].operand
+def _of_warps(p: Product, along: bool) -> str:
+    """The instruction of warps for ``p``: of bytes for sums of i32, else that of the wider factor's type."""
+    if p.value.type == I32:
+        return f"m16n{8 if along else 16}k32_{p.a.type}"
+    return f"m16n8k16_{BF16 if BF16 in (p.a.type, p.b.type) else F16}"
+
+
+def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
+    f = FRAGMENTS.get(name) if name in known else None
+    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type) and takes(f, p.b.type)
+
+
+def _bytes(x: Load) -> int:
+    """Bytes of an element of the factor ``x``."""
+    assert isinstance(x.type, Scalar)
+    return x.type.bytes
+
+
+def _operand_bytes(p: Product) -> int:
+    """Bytes of an element as the instruction takes it."""
+    return 1 if p.value.type == I32 else 2
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
     """How long a device of ``units`` takes for ``p`` in tiles ``t``, in clocks: blocks of a wave run beside each other,
     and each step takes as long as its products, or as its factors take to arrive."""
     product, element, around = STEP_RATES
-    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element)
+    step = max(t.rows * t.cols / product, (t.rows + t.cols) / element) * _operand_bytes(p) / 2
     return _waves(p, t, trips, units) * (step * (trips.get(p.loop.var.name) or UNKNOWN_TRIP) + around)
 
 
@@ -130,21 +159,26 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     k, terms = (whole, term) if exact else (f"{p.loop.var.stem}_tile.*", f"{p.loop.var.stem}.*")
     order = [x.var.name for x in p.around if x in (p.rows, p.cols)]
     sizes = {p.rows.var.name: t.rows, p.cols.var.name: t.cols}
+    terms_ = t.terms * 2 // _operand_bytes(p)
+    x_lanes, y_lanes = (ACCESS_BYTES // _bytes(x) for x in (p.a, p.b))
+    along = runs_along(kernel, p, p.b)
+    fragment = _of_warpgroups(p, t, along) if exact else _of_warps(p, along)
+    named = f" fragment={fragment}" if exact or p.value.type == I32 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
-        f" | tile{{loops={term} sizes={t.terms} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
-        f" | tensorize{{loop={terms}{f' fragment={_instruction(p, t)}' if exact else ''}"
-        f" warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
-        f" | stage-shared{{array={a} loop={k} vec=8}} | stage-shared{{array={b} loop={k} vec=8}}"
+        f" | tile{{loops={term} sizes={terms_} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
+        f" | tensorize{{loop={terms}{named} warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
+        f" | stage-shared{{array={a} loop={k} vec={x_lanes}}} | stage-shared{{array={b} loop={k} vec={y_lanes}}}"
         f" | async-copy{{loop={whole}}}"
     )
-    panels = f" | panel-shared{{array={b}_s}}" if exact and not runs_along(kernel, p, p.b) else ""
+    panels = f" | panel-shared{{array={b}_s}}" if exact and not along else ""
     swizzles = f"{panels} | swizzle-shared{{array={a}_s}} | swizzle-shared{{array={b}_s}}"
     order_of_blocks = f" | block-swizzle{{loop={order[0]}_tile group=8}}" if waves > 1 else ""
+    apart = f" | offset-sums{{loop={terms}}}" if p.offsets else ""
     stored = {x.buffer.name for x in results(kernel, p)}
     stores = [f" | stage-store{{array={c} over={b}_s}}" for c in stored if len(stored) == 1]
     by_producer = [("producer", f" by=producer}}{x}") for x in (*stores, "")] if exact else []
     for who, copied in (*by_producer, ("threads", " slack=1}" if exact else "}")):
         most = max(2, min(MOST_STAGES[who], shared // t.stage_bytes))
         for last in dict.fromkeys((order_of_blocks, "")):
-            yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}"
+            yield f"{product} | multi-buffer{{loop={whole} stages={most}{copied}{swizzles}{last}{apart}"

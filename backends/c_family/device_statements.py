@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PANEL
+from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PANEL_BYTES
 from ktc.ir.nodes import (
     AsyncCommit,
     AsyncCopy,
@@ -78,7 +78,8 @@ def bulk_copy(p: Statements, s: BulkCopy) -> list[str]:
 
 def matrix_load(p: Statements, s: MatrixLoad) -> list[str]:
     dst, src = p.x.subscript(s.dst, s.dst_index), p.x.subscript(s.buffer, s.index)
-    return [p.d.matrix_load(dst, src, s.width // 2, s.trans)]
+    t = scalar_of(s.buffer.type)
+    return [p.d.matrix_load(dst, src, s.width * t.bits // 32, s.trans, t)]
 
 
 def mma(p: Statements, s: Mma) -> list[str]:
@@ -93,7 +94,7 @@ def tile_mma(p: Statements, s: TileMma) -> list[str]:
     assert isinstance(s.b.type, Array)
     rows = "0" if s.trans else p.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
     keep = None if s.keep is None else p.x.text(s.keep)
-    panel = rows if s.trans else f"{rows} * {2 * PANEL}"
+    panel = rows if s.trans else f"{rows} * {PANEL_BYTES}"
     return [p.d.tile_mma(FRAGMENTS[s.fragment], places, (a, b), s.depth, panel, s.pending, keep)]
 
 

@@ -23,7 +23,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul, product, simplify, sub
-from ktc.ir.fragments import PANEL
+from ktc.ir.fragments import PANEL_BYTES
 from ktc.ir.kernel import PRODUCER_THREADS
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import (
@@ -156,7 +156,7 @@ class Roles:
         mine, parity = (empty, f"~{phases}") if self.copying else (full, phases)
         lines += [f"mbarrier_wait(&{mine}[{name}], {parity} >> {name} & 1);", f"{phases} ^= 1u << {name};"]
         if self.copying:
-            size = sum(x.rows * PANEL * scalar_of(x.src.type).bytes for x in produce.body if isinstance(x, BulkCopy))
+            size = sum(x.rows * PANEL_BYTES for x in produce.body if isinstance(x, BulkCopy))
             lines.append(f"mbarrier_arrive_expect(&{full}[{name}], {size});")
             self.slot = name
             lines += p.body(produce.body, 0)

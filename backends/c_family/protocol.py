@@ -131,7 +131,7 @@ class DialectBase:
     def async_wait(self, pending: str) -> str | None:
         return None
 
-    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
+    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool, t: Scalar) -> str:
         """A warp's load of 8 x 8 matrices from the rows at ``src`` into the registers at ``dst``."""
         self.refuse("MMA", "no matrix load", "lower the kernel without tensorize")
 

@@ -28,7 +28,7 @@ from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
 from . import bulk_copies
 from .negations import WORDS, negated, negations_apart
-from .tensor_cores import DESCRIPTOR, LDMATRIX, WARPGROUP_WAIT, mma_helper, warpgroup_helper
+from .tensor_cores import DESCRIPTOR, LDMATRIX, LDMATRIX_PAIRED, WARPGROUP_WAIT, mma_helper, warpgroup_helper
 
 HINTED_HELPERS = """\
 template <int Bytes> struct bits_of;
@@ -199,6 +199,7 @@ class CudaDialect(CxxDialect):
         "cp_async_commit": CP_ASYNC_COMMIT,
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
+        "ldmatrix_paired": LDMATRIX_PAIRED,
         "wgmma_descriptor": DESCRIPTOR,
         "wgmma_wait": WARPGROUP_WAIT,
         **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in INSTRUCTIONS.values()},
@@ -318,9 +319,12 @@ class CudaDialect(CxxDialect):
         n = const_int(width)
         return str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
 
-    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
+    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool, t: Scalar) -> str:
         if not self.profile.fragments:
-            return super().matrix_load(dst, src, matrices, trans)
+            return super().matrix_load(dst, src, matrices, trans, t)
+        if trans and t.bits == 8:
+            self.need("ldmatrix_paired")
+            return f"ldmatrix_paired(&{dst}, &{src});"
         self.need("ldmatrix")
         return f"ldmatrix<{matrices}, {str(trans).lower()}>(&{dst}, &{src});"
 

@@ -30,30 +30,61 @@ __device__ inline void ldmatrix(void* registers, const void* row) {
 }"""
 
 
+LDMATRIX_PAIRED = """\
+// A warp's load of 32 rows of 16 bytes, transposed: a lane gets 32 bits of each half of the rows, first of an even
+// column and then of the next. Two matrices hold 16 rows, two of each four in one and two in the other; which comes
+// first changes half-way, so that no two rows of a matrix are of one bank.
+__device__ inline void ldmatrix_paired(void* registers, const void* row) {
+  unsigned* r = static_cast<unsigned*>(registers);
+  const unsigned p = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  unsigned a, b, c, d;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(p));
+  unsigned lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  const unsigned even = lane & 2 ? 0x2064 : 0x6420, odd = lane & 2 ? 0x3175 : 0x7531;
+  r[0] = __byte_perm(a, b, even);
+  r[1] = __byte_perm(c, d, even);
+  r[2] = __byte_perm(a, b, odd);
+  r[3] = __byte_perm(c, d, odd);
+}"""
+
+
 def mma_helper(f: Fragment) -> str:
     """The instruction of ``f`` on registers of 32 bits that hold operand elements together, or of one double each."""
     assert f.a is not None and f.b is not None
-    register, unsigned = ("d", "double") if f.operand == F64 else ("r", "unsigned")
-    bytes_ = 8 if f.operand == F64 else 4
-    held = {F32: ("f", "float"), F64: ("d", "double"), I32: ("r", "int")}
-    constraint, accumulator = held[f.accumulator]
-    slots = (f.c.slots, f.a.slots * f.operand.bytes // bytes_, f.b.slots * f.operand.bytes // bytes_)
-    starts = (0, slots[0], slots[0] + slots[1])
-    c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
-    kind = PTX_TYPES[f.operand]
-    total = PTX_ACCUMULATORS[f.accumulator]
-    outputs = ", ".join(f'"+{constraint}"(c{i})' for i in range(slots[0]))
-    inputs = ", ".join(f'"{register}"({x}[{i}])' for x, n in (("x", slots[1]), ("y", slots[2])) for i in range(n))
-    shape, accumulators = f"m{f.m}n{f.n}k{f.k}", ", ".join(f"{accumulator}& c{i}" for i in range(slots[0]))
+    unsigned = "double" if f.operand == F64 else "unsigned"
+    accumulator = {F32: "float", F64: "double", I32: "int"}[f.accumulator]
+    accumulators = ", ".join(f"{accumulator}& c{i}" for i in range(f.c.slots))
+    instructions = "\n".join(_instruction(f, part) for part in range(f.parts))
     return f"""\
 // c += a * b on the warp's {f.m} x {f.k} and {f.k} x {f.n} fragments.
 __device__ inline void mma_{f.name}({accumulators}, const void* a, const void* b) {{
   const {unsigned}* x = static_cast<const {unsigned}*>(a);
   const {unsigned}* y = static_cast<const {unsigned}*>(b);
-  asm volatile("mma.sync.aligned.{shape}.row.col.{total}.{kind}.{kind}.{total} "
-               "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
-               : {outputs} : {inputs});
+{instructions}
 }}"""
+
+
+def _instruction(f: Fragment, part: int) -> str:
+    """One instruction: of several parts, that of every so many-th column, whose operand registers lie together."""
+    assert f.a is not None and f.b is not None
+    register = "d" if f.operand == F64 else "r"
+    bytes_ = 8 if f.operand == F64 else 4
+    constraint = {F32: "f", F64: "d", I32: "r"}[f.accumulator]
+    held = range(part, f.c.slots, f.parts)
+    slots = (len(held), f.a.slots * f.operand.bytes // bytes_, f.b.slots * f.operand.bytes // bytes_ // f.parts)
+    starts = (0, slots[0], slots[0] + slots[1])
+    c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
+    kind, total = PTX_TYPES[f.operand], PTX_ACCUMULATORS[f.accumulator]
+    outputs = ", ".join(f'"+{constraint}"(c{i})' for i in held)
+    first = part * slots[2]
+    numbered = [("x", i) for i in range(slots[1])] + [("y", first + i) for i in range(slots[2])]
+    inputs = ", ".join(f'"{register}"({x}[{i}])' for x, i in numbered)
+    return f"""\
+  asm volatile("mma.sync.aligned.m{f.m}n{f.n // f.parts}k{f.k}.row.col.{total}.{kind}.{kind}.{total} "
+               "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
+               : {outputs} : {inputs});"""
 
 
 PTX_TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", F64: "f64", I8: "s8", U8: "u8"}
@@ -79,10 +110,13 @@ __device__ inline void wgmma_wait() {
 def warpgroup_helper(f: Fragment) -> str:
     """All steps of one tile product: fence, one wgmma per ``f.k`` terms (a: rows along k, b: rows along n), wait."""
     n = f.c.slots
-    kind = PTX_TYPES[f.operand]
-    parameters = ", ".join(f"float& c{i}" for i in range(n))
+    kind, total = PTX_TYPES[f.operand], PTX_ACCUMULATORS[f.accumulator]
+    constraint, held = ("f", "float") if f.accumulator == F32 else ("r", "int")
+    parameters = ", ".join(f"{held}& c{i}" for i in range(n))
     registers = ", ".join(f"%{i}" for i in range(n))
-    outputs = ", ".join(f'"+f"(c{i})' for i in range(n))
+    outputs = ", ".join(f'"+{constraint}"(c{i})' for i in range(n))
+    signs = f", 1, 1, 0, %{n + 3}" if f.operand.is_float else ""  # of bytes there are neither signs nor transposition
+    turned = ', "n"(Panel ? 1 : 0)' if f.operand.is_float else ""
     return f"""\
 // c = keep ? c + a * b : a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory; Panel is
 // 0 where the rows of b's tile run along Depth, as those of a do.
@@ -96,9 +130,9 @@ __device__ inline void mma_{f.name}(
     const int next = Panel ? 128 : {f.operand.bytes};
     const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * next, Panel ? Panel : 16);
     asm volatile("{{ .reg .pred keep; setp.ne.b32 keep, %{n + 2}, 0;\\n\\t"
-                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.f32.{kind}.{kind} "
-                 "{{{registers}}}, %{n}, %{n + 1}, keep, 1, 1, 0, %{n + 3}; }}"
-                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)), "n"(Panel ? 1 : 0));
+                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.{total}.{kind}.{kind} "
+                 "{{{registers}}}, %{n}, %{n + 1}, keep{signs}; }}"
+                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)){turned});
   }}
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   wgmma_wait<Pending>();

@@ -20,7 +20,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.sequences import temporaries
-from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
+from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U8, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
 from .host_expressions import apart_condition, host_exprs, nothing
@@ -30,14 +30,20 @@ from .opencl_launcher import opencl_launcher
 __all__ = ["KINDS", "emit_launcher", "python_text"]
 
 
-TENSOR_TYPES = {F16: "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", BF16: "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
+TENSOR_TYPES = {
+    F16: "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
+    BF16: "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
+    I8: "CU_TENSOR_MAP_DATA_TYPE_UINT8",
+    U8: "CU_TENSOR_MAP_DATA_TYPE_UINT8",
+}
 
 MAKE_TENSOR_MAP = """\
-// Describes a matrix for bulk copies of boxes of 64 columns (link with -lcuda); one without elements is never read.
+// Describes a matrix for bulk copies of boxes of 128-byte rows (link with -lcuda); one without elements is never read.
 static bool make_tensor_map(tensor_map* result, const void* matrix, cuuint64_t rows, cuuint64_t columns,
                             cuuint64_t pitch, cuuint32_t box_rows, CUtensorMapDataType type) {
-  const cuuint64_t extents[2] = {columns, rows}, strides[1] = {pitch * 2};
-  const cuuint32_t box[2] = {64, box_rows}, ones[2] = {1, 1};
+  const cuuint32_t bytes = type == CU_TENSOR_MAP_DATA_TYPE_UINT8 ? 1 : 2;
+  const cuuint64_t extents[2] = {columns, rows}, strides[1] = {pitch * bytes};
+  const cuuint32_t box[2] = {128 / bytes, box_rows}, ones[2] = {1, 1};
   if (rows == 0 || columns == 0) return true;
   return cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(result), type, 2, const_cast<void*>(matrix), extents,
                                 strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,

@@ -14,17 +14,17 @@ import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
-from ktc.ir.fragments import PANEL
+from ktc.ir.fragments import panel_of
 from ktc.ir.producer_launch import TensorMap
-from ktc.ir.types import BF16, F16, Scalar, scalar_of
+from ktc.ir.types import BF16, F16, I8, U8, Scalar, scalar_of
 
 from .cuda_driver import driver
 
 BYTES, ALIGNMENT = 128, 64
 """Of a CUtensorMap (cuda.h)."""
 
-ELEMENT = {F16: 6, BF16: 9}
-"""CUtensorMapDataType, by element."""
+ELEMENT = {F16: 6, BF16: 9, I8: 0, U8: 0}
+"""CUtensorMapDataType, by element; bytes are moved as unsigned ones."""
 U16 = 1
 SWIZZLE_128B, L2_PROMOTION_128B = 3, 2
 
@@ -49,7 +49,7 @@ def encode(m: TensorMap, address: int, env: Mapping[str, int]) -> np.ndarray:
     elem = scalar_of(m.src.type)
     assert isinstance(elem, Scalar)
     extents, ones = (ctypes.c_uint64 * 2)(columns, rows), (ctypes.c_uint32 * 2)(1, 1)
-    strides, box = (ctypes.c_uint64 * 1)(pitch * elem.bytes), (ctypes.c_uint32 * 2)(PANEL, m.rows)
+    strides, box = (ctypes.c_uint64 * 1)(pitch * elem.bytes), (ctypes.c_uint32 * 2)(panel_of(elem), m.rows)
     error = driver().cuTensorMapEncodeTiled(
         ctypes.c_void_p(out.ctypes.data), ELEMENT.get(elem, U16), 2, ctypes.c_void_p(address), extents, strides, box,
         ones, 0, SWIZZLE_128B, L2_PROMOTION_128B, 0,

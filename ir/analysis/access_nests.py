@@ -14,7 +14,7 @@ from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import polynomial
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
-from ktc.ir.fragments import MATRIX_ROW, PANEL
+from ktc.ir.fragments import panel_of, row_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AsyncCopy,
@@ -267,14 +267,14 @@ def accesses(kernel: Kernel) -> list[Access]:
             out.append(_access(s.src, s.src_index, "read", s.width, v, s.cache))
         elif isinstance(s, BulkCopy):
             at = add(mul(s.origin[0], s.pitch), s.origin[1])
-            out.append(_access(s.dst, s.dst_index, "write", s.rows * PANEL, v))
-            out.append(_access(s.src, (at,), "read", PANEL, v))
+            out.append(_access(s.dst, s.dst_index, "write", s.rows * panel_of(scalar_of(s.dst.type)), v))
+            out.append(_access(s.src, (at,), "read", panel_of(scalar_of(s.src.type)), v))
         elif isinstance(s, MatrixLoad):
             out.append(_access(s.dst, s.dst_index, "write", s.width, v))
-            out.append(_access(s.buffer, s.index, "read", MATRIX_ROW, v))
+            out.append(_access(s.buffer, s.index, "read", row_of(scalar_of(s.buffer.type)), v))
         elif isinstance(s, TileMma):
-            out.append(_access(s.a, s.a_index, "read", PANEL, v))
-            out.append(_access(s.b, s.b_index, "read", PANEL, v))
+            out.append(_access(s.a, s.a_index, "read", panel_of(scalar_of(s.a.type)), v))
+            out.append(_access(s.b, s.b_index, "read", panel_of(scalar_of(s.b.type)), v))
     return out
 
 

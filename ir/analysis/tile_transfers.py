@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.device_nodes import BulkCopy, TileMma
-from ktc.ir.fragments import INSTRUCTIONS, PANEL
+from ktc.ir.fragments import INSTRUCTIONS, panel_of
 from ktc.ir.nodes import Expr
+from ktc.ir.types import scalar_of
 
 from .access_nests import Access
 
@@ -29,7 +30,7 @@ def transfer_of(a: Access) -> Transfer | None:
     """What the access is part of; None where every lane makes it for itself."""
     s = a.stmt
     if isinstance(s, BulkCopy):
-        return Transfer(s.rows * PANEL // s.shared, extent=s.extent)
+        return Transfer(s.rows * panel_of(scalar_of(s.dst.type)) // s.shared, extent=s.extent)
     if isinstance(s, TileMma):
         f = INSTRUCTIONS[s.fragment]
         return Transfer((f.m if a.buffer is s.a else f.n) * s.depth, f.warp)

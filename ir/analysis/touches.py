@@ -10,7 +10,7 @@ from ktc.ir.arith.affine import mentions
 from ktc.ir.arith.counted_loops import counting, loop_step
 from ktc.ir.atomic_ops import ANY_ORDER
 from ktc.ir.fold import add, mul, simplify, sub
-from ktc.ir.fragments import PANEL
+from ktc.ir.fragments import panel_of
 from ktc.ir.nodes import (
     AsyncCopy,
     Atomic,
@@ -30,7 +30,7 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import I32
+from ktc.ir.types import I32, scalar_of
 from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .defs import definitions, expand
@@ -158,8 +158,8 @@ def _own_accesses(s: Stmt) -> Iterator[tuple[Sym, tuple[Expr, ...], str, int | E
     elif isinstance(s, Atomic):
         yield s.buffer, s.index, ANY_ORDER.get(s.op, "write") if s.dst is None else "write", 1
     elif isinstance(s, BulkCopy):
-        yield s.src, (add(mul(s.origin[0], s.pitch), s.origin[1]),), "read", PANEL
-        yield s.dst, s.dst_index, "write", s.rows * PANEL
+        yield s.src, (add(mul(s.origin[0], s.pitch), s.origin[1]),), "read", panel_of(scalar_of(s.src.type))
+        yield s.dst, s.dst_index, "write", s.rows * panel_of(scalar_of(s.dst.type))
     elif isinstance(s, AsyncCopy):
         yield s.src, s.src_index, "read", s.width
         yield s.dst, s.dst_index, "write", s.width

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from ktc.ir.fold import add, cast, fold_node, is_const, mul, simplify, sub
 from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym, Unary, Var
 from ktc.ir.types import I32, I64, Scalar
-from ktc.ir.walk import walk_expr
+from ktc.ir.walk import map_expr, used, walk_expr
 
 from .integer_casts import is_index_cast, without_index_casts
 
@@ -164,3 +164,16 @@ def _signed(t: object) -> Scalar:
 
 
 __all__ = ["Index", "LinearForm", "coefficient", "fold_deep", "is_unit_stride", "linear_form", "mentions", "remainder"]
+
+
+def cancelled(e: Expr) -> Expr:
+    """``e`` simplified, without variables whose terms cancel: ``k_tile + x - k_tile`` is ``x``."""
+
+    def on(x: Expr) -> Expr:
+        if isinstance(x, Binary) and x.op == "-":
+            for v in used(x.b):
+                form = linear_form(x, (v,))
+                x = form.rest if form is not None and not form.coeffs else x
+        return x
+
+    return simplify(map_expr(e, on))

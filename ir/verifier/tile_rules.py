@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.fold import evaluate
-from ktc.ir.fragments import BOX_ROWS, FRAGMENTS, INSTRUCTIONS, MATRIX_ROW, PANEL, Fragment
+from ktc.ir.fragments import BOX_ROWS, FRAGMENTS, INSTRUCTIONS, MATRIX_ROW, PANEL_BYTES, Fragment, panel_of
 from ktc.ir.nodes import BulkCopy, GroupCopy, Load, MatrixLoad, Mma, TileMma, Var, accessed_type
 from ktc.ir.types import BOOL, EVENT, U64, Array, Scalar, Vec, scalar_of
 
 from .shared_rules import Complaint, access, is_global, same
 
-MATRIX_WIDTHS = (2, 4, 8)
-"""Elements a lane receives from a load of 1, 2 or 4 matrices."""
+MATRICES = (1, 2, 4)
+"""Matrices of a load: a lane receives 32 bits of each."""
 
 
 def group_copy(s: GroupCopy) -> Iterator[Complaint]:
@@ -36,8 +36,8 @@ def bulk_copy(s: BulkCopy) -> Iterator[Complaint]:
     yield from bad
     t = s.dst.type
     tile = t if isinstance(t, Array) and t.space == "shared" and len(t.shape) > 1 and not bad else None
-    if tile is None or scalar_of(t).bits != 16 or evaluate(tile.shape[-1], {}) not in (PANEL, None):
-        yield "V-BULK", f"'{s.dst.name}' is no shared tile of 16-bit elements in rows of {PANEL}"
+    if tile is None or scalar_of(t).bits not in (8, 16) or not _in_panels(tile):
+        yield "V-BULK", f"'{s.dst.name}' is no shared tile of bytes or 16-bit elements in rows of {PANEL_BYTES} bytes"
     if not is_global(s.src.type) or scalar_of(s.src.type) != scalar_of(t):
         yield "V-BULK", f"'{s.src.name}' is no matrix in global memory of the elements of '{s.dst.name}'"
     if not 1 <= s.rows <= BOX_ROWS:
@@ -46,18 +46,26 @@ def bulk_copy(s: BulkCopy) -> Iterator[Complaint]:
         yield "V-BULK", f"{s.rows} rows are not {s.shared} parts of whole groups of {MATRIX_ROW}"
 
 
+def _in_panels(tile: Array) -> bool:
+    """Whether the rows of ``tile`` are as long as the instructions read them, or of open length."""
+    return evaluate(tile.shape[-1], {}) in (panel_of(scalar_of(tile)), None)
+
+
 def matrix_load(s: MatrixLoad) -> Iterator[Complaint]:
-    """A warp loads matrices of 16-bit elements from shared memory."""
+    """A warp loads matrices of 16-bit elements or of bytes from shared memory."""
     bad = [*access(s.dst, s.dst_index), *access(s.buffer, s.index)]
     yield from bad
     if bad:
         return
     elem = accessed_type(s.buffer, len(s.index))
-    if getattr(s.buffer.type, "space", "") != "shared" or not isinstance(elem, Scalar) or elem.bits != 16:
-        yield "V-MMA", f"'{s.buffer.name}' is not shared memory of 16-bit elements"
+    if getattr(s.buffer.type, "space", "") != "shared" or not isinstance(elem, Scalar) or elem.bits not in (8, 16):
+        yield "V-MMA", f"'{s.buffer.name}' is not shared memory of 16-bit elements or of bytes"
+        return
     yield from same(f"matrices of '{s.buffer.name}' and '{s.dst.name}'", elem, accessed_type(s.dst, len(s.dst_index)))
-    if s.width not in MATRIX_WIDTHS:
-        yield "V-MMA", f"a lane receives {' or '.join(map(str, MATRIX_WIDTHS))} elements, not {s.width}"
+    turned = s.trans and elem.bits == 8
+    widths = [n * 32 // elem.bits for n in (MATRICES[-1:] if turned else MATRICES)]
+    if s.width not in widths:
+        yield "V-MMA", f"a lane receives {' or '.join(map(str, widths))} elements, not {s.width}"
 
 
 def tile_mma(s: TileMma) -> Iterator[Complaint]:
@@ -66,16 +74,19 @@ def tile_mma(s: TileMma) -> Iterator[Complaint]:
     if f is None or not f.from_shared:
         yield "V-MMA", f"'{s.fragment}' is no fragment of a warpgroup that reads shared tiles"
         return
+    most = panel_of(f.operand)
     yield from _accumulators(s, f)
     bad = [*access(s.a, s.a_index), *access(s.b, s.b_index)]
     yield from bad
     for sym, dims in ((s.a, 2), (s.b, 2 if s.trans else 3)) if not bad else ():
         t = sym.type
         tile = t if isinstance(t, Array) and t.space == "shared" and t.elem == f.operand else None
-        if tile is None or len(tile.shape) < dims or evaluate(tile.shape[-1], {}) not in (PANEL, None):
-            yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {PANEL}"
-    if s.depth < 1 or s.depth % f.k or s.depth > PANEL:
-        yield "V-MMA", f"{f.name} takes {f.k} to {PANEL} terms in steps of {f.k}, not {s.depth}"
+        if tile is None or len(tile.shape) < dims or not _in_panels(tile):
+            yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {most}"
+    if s.depth < 1 or s.depth % f.k or s.depth > most:
+        yield "V-MMA", f"{f.name} takes {f.k} to {most} terms in steps of {f.k}, not {s.depth}"
+    if f.operand.bits == 8 and not s.trans:
+        yield "V-MMA", f"{f.name} reads its second factor in rows along the terms alone"
     if s.keep is not None:
         yield from same("the condition of a sum of products and its type", BOOL, s.keep.type)
     if s.pending < 0:

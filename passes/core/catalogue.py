@@ -70,6 +70,7 @@ ROWS: dict[str, str] = {
     "temporal-block": "loops.temporal_block:TemporalBlock",
     "block-swizzle": "mapping.block_swizzle:BlockSwizzle",
     "tensorize": "tensor.tensorize:Tensorize",
+    "offset-sums": "tensor.offset_sums:OffsetSums",
     "row-cache": "memory.row_cache:RowCache",
     "contract": "memory.contract:Contract",
     "online-reduction": "reductions.online_reduction:OnlineReduction",

@@ -1,4 +1,5 @@
-"""Products that tensor cores can take: a loop that sums ``f32(a[..]) * f32(b[..])`` inside two parallel loops.
+"""Products that tensor cores can take: a loop that sums ``f32(a[..]) * f32(b[..])``, or of bytes in i32, inside two
+parallel loops.
 
 Of the parallel loops around the sum, the innermost that only the first factor's index knows gives the rows of the
 product, the one that only the second knows the columns.
@@ -30,6 +31,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    Unary,
     Var,
     bodies,
 )  # fmt: skip
@@ -57,6 +59,7 @@ class Product:
     cols: Par
     body: Body  # declarations in front of the sum, inside the loop
     update: Stmt | None  # the statement that took the sum; None for a reduction
+    offsets: bool = False  # whether an offset is added to a factor, in i32, before they are multiplied
 
 
 def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False, whole: bool = False) -> Product:
@@ -143,7 +146,8 @@ def _operands(
         env[d.sym] = substitute_expr(d.init, env)
     value = substitute_expr(value, env)
     changing = assigned(s.body) | set(declared(s.body)) | {s.var}
-    loads = _words(value, changing) if plain else _converted(value)
+    factors = [] if plain else converted(value, changing)
+    loads = _words(value, changing) if plain else [x.load for x in factors]
     if len(loads) != 2:
         why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
         raise Refusal("E-TENSOR-TYPE", why, locs)
@@ -168,13 +172,36 @@ def _operands(
         raise Refusal("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
     if not plain and any(x.var.type != I32 for x in (*sides, s)):
         raise Refusal("E-TENSOR-NEST", "the three loops must count in i32", locs)
-    return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
+    offsets = any(x.offset is not None for x in factors)
+    return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update, offsets)
 
 
-def _converted(e: Expr) -> list[Load]:
-    """The loads of ``f32(a[i]) * f32(b[j])``; none if ``e`` is something else."""
-    factors = (e.a, e.b) if isinstance(e, Binary) and e.op == "*" and e.type == F32 else ()
-    return [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar)]
+@dataclass(frozen=True)
+class Factor:
+    """An element, converted, and what is added to it: the same for all terms of a sum."""
+
+    load: Load
+    offset: Expr | None
+
+
+def converted(e: Expr, changing: Collection[Sym]) -> list[Factor]:
+    """The factors of ``f32(a[i]) * f32(b[j])``, or of i32, each of which may have an offset there: ``i32(a[i]) - z``;
+    those that ``e`` has if it is something else. ``changing``: what differs from term to term."""
+    if not isinstance(e, Binary) or e.op != "*" or e.type not in (F32, I32):
+        return []
+    return [f for x in (e.a, e.b) if (f := _factor(x, set(changing))) is not None]
+
+
+def _factor(x: Expr, changing: set[Sym]) -> Factor | None:
+    if isinstance(x, Cast) and isinstance(x.x, Load) and isinstance(x.x.type, Scalar):
+        return Factor(x.x, None)
+    if not isinstance(x, Binary) or x.op not in ("+", "-") or x.type != I32:
+        return None
+    orders = ((x.a, x.b), (x.b, x.a)) if x.op == "+" else ((x.a, x.b),)
+    for inner, other in orders:
+        if isinstance(inner, Cast) and isinstance(inner.x, Load) and not used(other) & changing:
+            return Factor(inner.x, other if x.op == "+" else Unary("-", other)) if inner.x.width == 1 else None
+    return None
 
 
 def _words(e: Expr, changing: Collection[Sym]) -> list[Load]:

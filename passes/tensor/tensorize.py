@@ -29,7 +29,8 @@ order apply before and after. Interpreters and targets without the instruction r
 memory where rows of eight elements are provably there, else element by element with zero outside the ranges; ``mma``;
 nothing else. It checks the distribution against the layout again, so this pass cannot misplace an element unnoticed.
 
-*What must hold.* Two factors of the instruction's operand type, converted and summed in its accumulator type; each
+*What must hold.* Two factors of the instruction's operand type, or of one whose values it has (bytes and floats of 8
+bits among halves: warps convert them on their way to registers), converted and summed in its accumulator type; each
 indexed by k and one of the two loops; nothing between the loops but what every thread may run with its warp. The sum is
 reassociated, and its error bound is that of truncated alignment (``Domain.truncated``).
 """
@@ -43,7 +44,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import extent
 from ktc.ir.fold import binary, cast, i32, is_const, mul, simplify
-from ktc.ir.fragments import FRAGMENTS, Fragment, Layout
+from ktc.ir.fragments import FRAGMENTS, Fragment, Layout, takes
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Acc,
@@ -63,7 +64,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.text import print_expr
-from ktc.ir.types import F32, I32
+from ktc.ir.types import I32
 from ktc.ir.walk import knobs_in, map_body, walk
 from ktc.passes.core.argument_kinds import KnobSpec, Loops, Size
 from ktc.passes.core.arguments import knobs, option, required
@@ -122,7 +123,8 @@ class Tensorize(Pass[Arguments]):
 def _fragment(p: Product, name: str | None) -> Fragment:
     locs = (p.loop.loc,) if p.loop.loc else ()
     types = {x.type for x in (p.a, p.b)}
-    fits = [f for f in FRAGMENTS.values() if types == {f.operand} and p.value.type == f.accumulator]
+    sums = [f for f in FRAGMENTS.values() if p.value.type == f.accumulator and all(takes(f, t) for t in types)]
+    fits = [f for f in sums if not f.from_shared or types == {f.operand}]  # which reads elements as they lie
     have = " and ".join(sorted(map(str, types)))
     if not fits:
         raise Refusal("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
@@ -240,7 +242,7 @@ def _reduction(s: For, p: Product, f: Fragment, start: Decl | None) -> Body:
         acc = Acc(start.sym, "+", start.init, p.value)
         comments = (*start.comments, *s.comments)
         return (Reduce((acc,), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=comments),)
-    total = fresh("sum", F32)
+    total = fresh("sum", f.accumulator)
     reduce = Reduce(
         (Acc(total, "+", p.init, p.value),), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=s.comments
     )

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ktc.ir.fragments import MATRIX_ROW, PANEL
+from ktc.ir.fragments import MATRIX_ROW, panel_of, row_of
 from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.memory.access import access
 from ktc.ir.nodes import BulkCopy, For, Produce
+from ktc.ir.types import scalar_of
 
 from .frames import Active, Frame, spread
 
@@ -80,15 +81,17 @@ def bulk_copy(machine: Machine, s: BulkCopy, frame: Frame, act: Active) -> None:
         message = f"blocks of a cluster share a box of '{s.dst.name}' and differ on where it is"
         state.report("barrier-divergence", message, frame, act, np.ones(n, bool))
         return
-    rounds = -(-s.rows * PANEL // threads)
+    elem = scalar_of(s.dst.type)
+    width = panel_of(elem)
+    rounds = -(-s.rows * width // threads)
     copying = Frame(rounds * n, frame, np.tile(lanes, rounds))
     *index, row0, col0, rows, cols, pitch = np.tile(values, (1, rounds))
     element = (np.arange(rounds)[:, None] * threads + np.arange(n) % threads).reshape(-1)
-    here = element < s.rows * PANEL
-    r, c = np.divmod(element, PANEL)
+    here = element < s.rows * width
+    r, c = np.divmod(element, width)
     row, col = row0 + r, col0 + c
     inside = here & (row >= 0) & (row < rows) & (col >= 0) & (col < cols)
-    place = [*index[:-2], index[-2] + r, index[-1] + (c ^ r % MATRIX_ROW * MATRIX_ROW)]
+    place = [*index[:-2], index[-2] + r, index[-1] + (c ^ r % MATRIX_ROW * row_of(elem))]
     target = access(state, s.dst, copying, copying.all[here], [i[here] for i in place], 1)
     read = access(state, s.src, copying, copying.all[inside], [(row * pitch + col)[inside]], 1).read()
     box = np.zeros(copying.n, np.asarray(read).dtype)

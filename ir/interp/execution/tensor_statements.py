@@ -13,11 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, MATRIX, MATRIX_ROW, PANEL, Fragment, Layout
+from ktc.ir.fold import zero
+from ktc.ir.fragments import (
+    FRAGMENTS,
+    INSTRUCTIONS,
+    MATRIX_ROW,
+    PAIRED,
+    Fragment,
+    Layout,
+    matrix_layout,
+    paired_row,
+    panel_of,
+    row_of,
+)
 from ktc.ir.interp.domains.domain import Unsupported
 from ktc.ir.interp.memory.access import access
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
+from ktc.ir.types import scalar_of
 
 from .frames import Active, Frame, spread
 from .true_counts import all_true
@@ -52,23 +65,36 @@ def _whole_warps(machine: Machine, frame: Frame, act: Active, what: str, size: i
 
 
 def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> None:
-    """``ldmatrix``: the first 8 lanes a matrix name rows, every lane receives two elements a matrix."""
+    """``ldmatrix``: the first 8 lanes a matrix name rows, every lane receives 32 bits a matrix."""
     state, ev = machine.state, machine.ev
     if not _whole_warps(machine, frame, act, "a matrix load"):
         return
     lanes, n = frame.lanes(act), frame.count(act)
-    matrices = s.width // 2
+    elem = scalar_of(s.buffer.type)
+    matrices, length = s.width * elem.bits // 32, row_of(elem)
     naming = np.flatnonzero((state.by_thread(frame, act)[1] + state.first_thread) % WARP < MATRIX_ROW * matrices)
     who = lanes[naming]
     index = [spread(ev(i, frame, act), n)[naming] for i in s.index]
-    rows = spread(access(state, s.buffer, frame, who, index, MATRIX_ROW).read(), len(who))
-    rows = rows.reshape(n // WARP, matrices, MATRIX_ROW, MATRIX_ROW)
-    row, col = _places(MATRIX, WARP)
-    if s.trans:
-        row, col = col, row
-    values = np.stack([rows[:, q][:, row, col] for q in range(matrices)], axis=2).reshape(n, s.width)
+    rows = spread(access(state, s.buffer, frame, who, index, length).read(), len(who))
+    rows = rows.reshape(n // WARP, matrices, MATRIX_ROW, length)
+    if s.trans and elem.bits == 8:
+        values = _turned_bytes(rows).reshape(n, s.width)
+    else:
+        row, col = _places(matrix_layout(elem), WARP)
+        if s.trans:
+            row, col = col, row
+        values = np.stack([rows[:, q][:, row, col] for q in range(matrices)], axis=2).reshape(n, s.width)
     target = [ev(i, frame, act) for i in s.dst_index]
     access(state, s.dst, frame, act, target, s.width).write(values)
+
+
+def _turned_bytes(rows: np.ndarray) -> np.ndarray:
+    """What each lane of each warp receives of four matrices of bytes that are one, transposed."""
+    order = [[paired_row(q, r) for r in range(MATRIX_ROW)] for q in range(rows.shape[1])]
+    whole = np.empty((len(rows), WARP, rows.shape[3]), rows.dtype)
+    whole[:, np.array(order)] = rows
+    row, col = _places(PAIRED, WARP)
+    return whole[:, row, col]
 
 
 def mma(machine: Machine, s: Mma, frame: Frame, act: Active) -> None:
@@ -127,9 +153,10 @@ def _tile(
     r, c = (np.tile(x.reshape(parts, 1, group), (1, groups, 1)).reshape(-1) for x in (row, col))
     first = [np.tile(x, parts) for x in at]
     r, c = r + first[-2], c + first[-1]
-    place = [*first[:-2], r, (c % PANEL) ^ (r % MATRIX_ROW * MATRIX_ROW)]
+    elem = scalar_of(sym.type)
+    place = [*first[:-2], r, (c % panel_of(elem)) ^ (r % MATRIX_ROW * row_of(elem))]
     if len(at) > 2:  # columns in panels
-        place[-3] = place[-3] + c // PANEL
+        place[-3] = place[-3] + c // panel_of(elem)
     held = access(machine.state, sym, reading, None, place, 1).read()
     return held.reshape(parts, groups, group).swapaxes(0, 1).reshape(groups, *shape)
 
@@ -142,7 +169,7 @@ def _accumulate(
     n = frame.count(act)
     held = np.stack([spread(ev(x, frame, act), n) for x in acc], axis=1)
     if keep is not None and not keep.all():
-        held = np.where(keep[:, None], held, domain.const(0.0, f.accumulator))
+        held = np.where(keep[:, None], held, domain.const(zero(f.accumulator).value, f.accumulator))
     total = _gather(held, n, f.c, (f.m, f.n), f.warp)
     a, b = (domain.cast(x.reshape(-1), f.operand, f.accumulator).reshape(x.shape) for x in (a, b))
     for start in range(0, a.shape[2], f.k):

@@ -25,7 +25,7 @@ from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, i32, is_const
-from ktc.ir.fragments import BOX_ROWS, MATRIX_ROW, PANEL
+from ktc.ir.fragments import BOX_ROWS, MATRIX_ROW, panel_of, row_of
 from ktc.ir.nodes import AsyncCopy, Binary, BulkCopy, Const, Expr, For, HwIndex, Knob, Par, Produce, Stmt, Var
 from ktc.ir.types import I32, Array, scalar_of
 from ktc.ir.walk import assigned, map_expr, used, walk, walk_expr
@@ -79,8 +79,10 @@ class _Nest:
     def boxes(self) -> Iterator[BulkCopy]:
         st, c = self.st, self.copy
         elem = scalar_of(c.src.type)
-        if elem.bits != 16 or st.alignment.get(c.src, 0) < PITCH_BYTES or c.src in assigned(st.kernel.body):
-            raise self.refused(f"is not filled from a constant matrix of 16-bit elements, {PITCH_BYTES}-byte aligned")
+        if elem.bits not in (8, 16) or st.alignment.get(c.src, 0) < PITCH_BYTES or c.src in assigned(st.kernel.body):
+            raise self.refused(
+                f"is not filled from a constant matrix of bytes or 16-bit elements, {PITCH_BYTES}-byte aligned"
+            )
         panels, rows = self._places()
         pitch, origin = self._address()
         extent = self._edges(origin)
@@ -92,7 +94,7 @@ class _Nest:
         row, col = (st.expr(from_polynomial(p, I32)) for p in origin)
         for p in range(panels):
             inner = (i32(p), i32(0), i32(0)) if len(c.dst_index) > 3 else (i32(0), i32(0))
-            at = add(col, i32(p * PANEL))
+            at = add(col, i32(p * panel_of(elem)))
             index = (st.expr(self.produce.slot), *inner)
             yield BulkCopy(c.dst, index, c.src, (row, at), (ends[0], ends[1]), pitch_value, rows, loc=c.loc)
 
@@ -103,19 +105,20 @@ class _Nest:
         t, index = self.copy.dst.type, [self._bound(e) for e in self.copy.dst_index]
         assert isinstance(t, Array)
         shape = [self.st.decide.value(n) for n in t.shape]
+        width, unit = panel_of(scalar_of(t)), row_of(scalar_of(t))
         slot = self._bound(self.produce.slot)
-        if len(index) not in (3, 4) or None in shape[1:] or shape[-1] != PANEL or not same_value(index[0], slot):
-            raise self.refused(f"is no tile of rows of {PANEL} elements, one of several buffers")
+        if len(index) not in (3, 4) or None in shape[1:] or shape[-1] != width or not same_value(index[0], slot):
+            raise self.refused(f"is no tile of rows of {width} elements, one of several buffers")
         *panel, self.row, column = (self._numbers(e) for e in index[1:])
         panels, rows = (shape[1], shape[2]) if panel else (1, shape[1])
         assert panels is not None and rows is not None
         p = panel[0] if panel else 0
-        self.col = p * PANEL + (column ^ self.row % MATRIX_ROW * MATRIX_ROW)
-        place = (p * rows + self.row) * PANEL + column
-        once = len(np.unique(place)) == len(place) and len(place) * self.width == panels * rows * PANEL
-        inside = (self.row < rows).all() and (column < PANEL).all() and (place < panels * rows * PANEL).all()
+        self.col = p * width + (column ^ self.row % MATRIX_ROW * unit)
+        place = (p * rows + self.row) * width + column
+        once = len(np.unique(place)) == len(place) and len(place) * self.width == panels * rows * width
+        inside = (self.row < rows).all() and (column < width).all() and (place < panels * rows * width).all()
         inside = inside and np.min([self.row, column, place]) >= 0
-        if MATRIX_ROW % self.width or (column % self.width).any() or not (once and inside) or rows > BOX_ROWS:
+        if unit % self.width or (column % self.width).any() or not (once and inside) or rows > BOX_ROWS:
             raise self.refused(f"is not filled once, in up to {BOX_ROWS} rows")
         return panels, rows
 

@@ -23,8 +23,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from ktc.ir.arith.counted_loops import counting
-from ktc.ir.fold import add, fold_node, i32, lt
-from ktc.ir.nodes import Alloc, Body, Const, Decl, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
+from ktc.ir.fold import add, fold_node, i32, lt, zero
+from ktc.ir.nodes import Alloc, Body, Decl, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, keep, map_body, refresh, substitute, used_in, walk
 from ktc.passes.lowering.decider import Decider
@@ -116,7 +116,7 @@ def _zeros(registers: Sym, number: int) -> Body:
     assert isinstance(t, Array)
     variables = [fresh("z", i32(0).type) for _ in t.shape[1:]]
     at = (i32(number), *map(Var, variables))
-    body: Body = (Store(registers, at, Const(0.0, t.elem)),)  # type: ignore[arg-type]
+    body: Body = (Store(registers, at, zero(t.elem)),)  # type: ignore[arg-type]
     for v, n in reversed(list(zip(variables, t.shape[1:]))):
         body = (For(v, i32(0), lt(Var(v), n), add(Var(v), i32(1)), body, unroll=0),)
     return body

@@ -110,11 +110,11 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
 
 
 def _room(f: Fragment, rows: Side, cols: Side, trips: Expr, st: State) -> bool:
-    """Whether two sets of operands fit beside a lane's accumulators (operands of 16 bits, two a register)."""
+    """Whether two sets of operands fit beside a lane's accumulators."""
     high, wide = (st.decide.value(product([j.extent for j, _ in side.outer])) for side in (rows, cols))
     if high is None or wide is None or f.a is None or f.b is None:
         return False
-    operands_ = high * f.a.slots // 2 + wide * f.b.slots // 2
+    operands_ = (high * f.a.slots + wide * f.b.slots) * f.operand.bits // 32
     threads = st.decide.value(product(list(st.extents.values())))
     return two_sets(high * wide * f.c.slots, operands_, st.decide.value(trips), threads)
 

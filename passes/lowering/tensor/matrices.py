@@ -1,17 +1,19 @@
-"""Operand fragments by matrix loads: four 8 x 8 matrices of a shared array in one warp-wide instruction.
+"""Operand fragments by matrix loads: four matrices of eight rows of a shared array in one warp-wide instruction.
 
-A row of a matrix is eight consecutive elements, 16-byte aligned, named by one lane. Whether the array runs along the
-direction that a lane's register pair runs along (plain) or across it (``trans``) follows from the index alone, so row-
-and column-major tiles, padded and swizzled ones take the same way. An operand whose fragment has two matrices takes two
-neighbouring fragments at once.
+A row of a matrix is 16 consecutive bytes, 16-byte aligned, named by one lane. Whether the array runs along the
+direction that a lane's register runs along (plain) or across it (``trans``) follows from the index alone, so row- and
+column-major tiles, padded and swizzled ones take the same way. An operand whose fragment has two matrices takes two
+neighbouring fragments at once. Of bytes only the layout ``PAIRED`` can be loaded transposed.
 """
 
 from __future__ import annotations
 
+import functools
+
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import multiple_of
 from ktc.ir.fold import add, cast, mul, simplify
-from ktc.ir.fragments import MATRIX, MATRIX_ROW, Digit, Fragment
+from ktc.ir.fragments import MATRIX_ROW, PAIRED, Digit, Fragment, matrix_layout, row_of
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, MatrixLoad, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used
@@ -28,7 +30,7 @@ MATRICES = 4
 
 def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: State) -> tuple[Body, Expr] | None:
     """(statements that load the operand's registers, the operand of one ``mma``); None where it cannot be shown."""
-    trans = _orientation(x, st)
+    trans = _orientation(x, st) if x.load.type == f.operand else None
     if trans is None:
         return None
     paired = _paired(f, x, st)
@@ -38,7 +40,7 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
         matrices *= d.size
     if matrices not in (1, 2, MATRICES):
         return None
-    width = 2 * matrices
+    width = 32 // f.operand.bits * matrices
     outer = [j for j, _ in x.side.outer]
     pair = outer[0] if paired else None
     values = _row_of_lane(x, k, digits, pair, trans, f)
@@ -62,33 +64,38 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
 def _orientation(x: Operand, st: State) -> bool | None:
     """Whether rows of memory run across a lane's register pairs (a transposing load); None if it is neither."""
     t = x.load.buffer.type
-    lanes, pair = x.layout.lane, x.layout.slot[:1]
-    swapped = tuple(Digit(d.size, d.col, d.row) for d in MATRIX.lane), (Digit(2, 1, 0),)
-    if (lanes, pair) == (MATRIX.lane, MATRIX.slot):
+    if not (isinstance(t, Array) and t.space == "shared" and isinstance(t.elem, Scalar) and t.elem.bits in (8, 16)):
+        return None
+    lanes, pair, held = x.layout.lane, x.layout.slot[:1], matrix_layout(t.elem)
+    swapped = (
+        tuple(Digit(d.size, d.col, d.row) for d in held.lane),
+        tuple(Digit(d.size, d.col, d.row) for d in held.slot),
+    )
+    if (lanes, pair) == (held.lane, held.slot):
         along, across = x.col, x.row
-    elif (lanes, pair) == swapped:
+    elif (lanes, pair) == swapped or x.layout == PAIRED:
         along, across = x.row, x.col
     else:
         return None
-    if not (isinstance(t, Array) and t.space == "shared" and isinstance(t.elem, Scalar) and t.elem.bits == 16):
-        return None
     if _unit_stride(x.load, along, st):
         return False
-    return True if _unit_stride(x.load, across, st) else None
+    turns = t.elem.bits == 16 or x.layout == PAIRED
+    return True if turns and _unit_stride(x.load, across, st) else None
 
 
 def _unit_stride(load: Load, v: Sym, st: State) -> bool:
-    """Eight aligned values of ``v`` are eight consecutive elements: also under a permutation of whole groups of 8, and
-    in panels of whole groups (``x / 64`` and ``x % 64``)."""
+    """The aligned values of ``v`` of a matrix row are consecutive elements: also under a permutation of whole groups of
+    so many, and in panels of whole groups (``x / 64`` and ``x % 64``)."""
+    group = _row(load)
     *rows, last = load.index
     panels = [i for i in rows if v in used(i)]
-    if not all(isinstance(i, Binary) and i.op == "/" and _grouped(i, v, st) for i in panels):
+    if not all(isinstance(i, Binary) and i.op == "/" and _grouped(i, v, group, st) for i in panels):
         return False
-    while isinstance(last, Binary) and last.op == "^" and v not in used(last.b) and _multiple(last.b, st):
+    while isinstance(last, Binary) and last.op == "^" and v not in used(last.b) and _multiple(last.b, group, st):
         last = last.a
     if panels and not (isinstance(last, Binary) and last.op == "%"):
         return False
-    if isinstance(last, Binary) and last.op == "%" and _grouped(last, v, st):
+    if isinstance(last, Binary) and last.op == "%" and _grouped(last, v, group, st):
         last = last.a
     return _counts(last, v, st)
 
@@ -98,11 +105,17 @@ def _counts(e: Expr, v: Sym, st: State) -> bool:
     return form is not None and st.decide.value(form.coeff(v)) == 1
 
 
-def _grouped(e: Binary, v: Sym, st: State) -> bool:
-    """``x / n`` or ``x % n``, where n is a number of whole groups of 8 and aligned eight of ``v`` are so of ``x``."""
+def _grouped(e: Binary, v: Sym, group: int, st: State) -> bool:
+    """``x / n`` or ``x % n``, where n is a number of whole groups and an aligned group of ``v`` is one of ``x``."""
     form = linear_form(e.a, (v,))
-    aligned = form is not None and _multiple(form.rest, st)
-    return v not in used(e.b) and _multiple(e.b, st) and aligned and _counts(e.a, v, st)
+    aligned = form is not None and _multiple(form.rest, group, st)
+    return v not in used(e.b) and _multiple(e.b, group, st) and aligned and _counts(e.a, v, st)
+
+
+def _row(load: Load) -> int:
+    """Elements of a row of a matrix."""
+    assert isinstance(load.type, Scalar)
+    return row_of(load.type)
 
 
 def _paired(f: Fragment, x: Operand, st: State) -> bool:
@@ -134,18 +147,21 @@ def _row_of_lane(
     """Indices of the first element of the row that each lane names: row l % 8 of matrix l / 8."""
     lane = simplify(Binary("%", cast(HwIndex("thread", "x"), I32), i32(f.warp)))
     matrix = Binary("/", lane, i32(MATRIX_ROW))
+    within = Binary("%", lane, i32(MATRIX_ROW))
     row: Expr = i32(0)
     col: Expr = i32(0)
-    for d in digits:
-        value = Binary("%", matrix, i32(d.size))
-        row, col = add(row, mul(value, i32(d.row))), add(col, mul(value, i32(d.col)))
-        matrix = Binary("/", matrix, i32(d.size))
-    within = Binary("%", lane, i32(MATRIX_ROW))
-    rows_are_layout_rows = x.layout.lane[-1].row == 1  # the lane digit that walks matrix rows walks layout rows
-    if rows_are_layout_rows != trans:
-        row = add(row, within)
+    if trans and x.layout == PAIRED:
+        row = _paired_row(lane)
     else:
-        col = add(col, within)
+        for d in digits:
+            value = Binary("%", matrix, i32(d.size))
+            row, col = add(row, mul(value, i32(d.row))), add(col, mul(value, i32(d.col)))
+            matrix = Binary("/", matrix, i32(d.size))
+        walked = x.layout.lane[-1]  # the lane digit that walks matrix rows
+        if (walked.row > 0) != trans:
+            row = add(row, mul(within, i32(walked.row or 1)))
+        else:
+            col = add(col, mul(within, i32(walked.col or 1)))
     index = {x.row: row, x.col: col}
     origin = x.side.origin
     if pair is not None:
@@ -153,23 +169,31 @@ def _row_of_lane(
     return {x.side.var: add(origin, index[x.side.var]), k[0]: add(k[1], index[k[0]])}
 
 
+def _paired_row(lane: Expr) -> Expr:
+    """:func:`ktc.ir.fragments.paired_row` of each lane, from the bits of its number."""
+    one, two, four, eight, sixteen = (Binary("%", Binary("/", lane, i32(1 << n)), i32(2)) for n in range(5))
+    turn = Binary("^", four, eight)
+    digits = zip((one, turn, two, four, sixteen), (1, 2, 4, 8, 16))
+    return functools.reduce(add, (mul(d, i32(n)) for d, n in digits))
+
+
 def _aligned(source: Load, x: Operand, st: State) -> bool:
-    """Whether every named row starts at a multiple of 8 elements, given an aligned array."""
-    t = x.load.buffer.type
+    """Whether every named row starts at a multiple of a row's elements, given an aligned array."""
+    t, group = x.load.buffer.type, _row(x.load)
     assert isinstance(t, Array)
     *rows, last = source.index
-    if rows and not _multiple(t.shape[-1], st):
+    if rows and not _multiple(t.shape[-1], group, st):
         return False
-    while isinstance(last, Binary) and last.op in ("^", "%") and _multiple(last.b, st):
+    while isinstance(last, Binary) and last.op in ("^", "%") and _multiple(last.b, group, st):
         last = last.a
-    return _multiple(last, st)
+    return _multiple(last, group, st)
 
 
-def _multiple(e: Expr, st: State) -> bool:
-    """Whether ``e`` is shown to be a multiple of a matrix row, bound knobs taken as their values."""
+def _multiple(e: Expr, group: int, st: State) -> bool:
+    """Whether ``e`` is shown to be a multiple of ``group``, bound knobs taken as their values."""
 
     def on(n: Expr) -> Expr:
         value = st.decide.value(n) if isinstance(n, Knob) else None
         return n if value is None else Const(value, I32)
 
-    return multiple_of(map_expr(e, on), MATRIX_ROW)
+    return multiple_of(map_expr(e, on), group)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.arith.affine import linear_form
-from ktc.ir.fold import add, both, cast, lt, mul, simplify
-from ktc.ir.fragments import Fragment, Layout
+from ktc.ir.arith.affine import cancelled
+from ktc.ir.fold import add, both, cast, lt, mul, zero
+from ktc.ir.fragments import Fragment, Layout, takes
 from ktc.ir.nodes import (
     Acc,
     Alloc,
     Binary,
     Body,
     Cast,
-    Const,
     Decl,
     Expr,
     Load,
@@ -26,12 +25,12 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.storage import is_private
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_expr, substitute_expr, used
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import substitute_expr, used
 from ktc.passes.lowering.distribution.scope import Guard, Scope, nest
 from ktc.passes.lowering.lowering_state import State
 
-from .sides import Side, part, refusal
+from .sides import HINT, Side, part, refusal
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,10 @@ def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: Sta
         env[d.sym] = substitute_expr(d.init, env)
     value = st.resolve(substitute_expr(acc.value, env))
     factors = (value.a, value.b) if isinstance(value, Binary) and value.op == "*" else ()
-    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and x.x.type == f.operand]
+    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and takes(f, x.x.type)]
     if len(loads) != 2:
-        raise refusal(s, f"what is summed is not a product of two {f.operand} elements in {f.accumulator}")
+        why = f"what is summed is not a product of two {f.operand} elements in {f.accumulator}"
+        raise refusal(s, why, "offset-sums, where an offset is added to one" if f.accumulator == I32 else HINT)
     loads = [Load(x.buffer, tuple(st.resolve(i) for i in x.index), cache=x.cache) for x in loads]
     if _mentions(loads[1], rows.var):
         loads.reverse()
@@ -123,7 +123,9 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
     row, col = (i32(v) for v in x.layout.element(0, slot))
     index = {x.row: add(_lane_offset(x.layout, rows=True), row), x.col: add(_lane_offset(x.layout, rows=False), col)}
     values = {x.side.var: add(x.side.origin, index[x.side.var]), k[0]: add(k[1], index[k[0]])}
-    element = at_indices(x.load, values, st)
+    element: Expr = at_indices(x.load, values, st)
+    if element.type != f.operand:
+        element = Cast(f.operand, element)
     cond: Expr | None = None
     for g in bounds.others:
         cond = both(cond, st.expr(g.cond))
@@ -131,7 +133,7 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
         cond = both(cond, lt(values[x.side.var], bounds.side))
     if bounds.k is not None:
         cond = both(cond, lt(values[k[0]], bounds.k))
-    return element if cond is None else Select(cond, element, Const(0.0, f.operand))
+    return element if cond is None else Select(cond, element, zero(f.operand))
 
 
 def _lane_offset(layout: Layout, rows: bool) -> Expr:
@@ -148,20 +150,7 @@ def at_indices(load: Load, values: dict[Sym, Expr], st: State) -> Load:
     held = {v: fresh(v.name, v.type) for v in values}
     index = [st.expr(substitute_expr(i, {v: Var(h) for v, h in held.items()})) for i in load.index]
     back = {h: _typed(values[v], v) for v, h in held.items()}
-    return Load(load.buffer, tuple(_cancelled(substitute_expr(i, back)) for i in index), cache=load.cache)
-
-
-def _cancelled(e: Expr) -> Expr:
-    """``e`` simplified, without variables whose terms cancel: ``k_tile + x - k_tile`` is ``x``."""
-
-    def on(x: Expr) -> Expr:
-        if isinstance(x, Binary) and x.op == "-":
-            for v in used(x.b):
-                form = linear_form(x, (v,))
-                x = form.rest if form is not None and not form.coeffs else x
-        return x
-
-    return simplify(map_expr(e, on))
+    return Load(load.buffer, tuple(cancelled(substitute_expr(i, back)) for i in index), cache=load.cache)
 
 
 def _typed(e: Expr, v: Sym) -> Expr:

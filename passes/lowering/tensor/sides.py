@@ -36,7 +36,10 @@ def axis_levels(layout: Layout, rows: bool) -> list[tuple[str, int, Digit, int]]
     return sorted((x for x in steps if x[3]), key=lambda x: x[3])
 
 
-def refusal(s: Stmt, why: str, hint: str = "distribute both loops by tensorize") -> LoweringError:
+HINT = "distribute both loops by tensorize"
+
+
+def refusal(s: Stmt, why: str, hint: str = HINT) -> LoweringError:
     return LoweringError("E-LOWER-MMA", why, s.loc, hint=hint)
 
 

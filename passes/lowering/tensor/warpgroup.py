@@ -8,6 +8,7 @@ before                                                          after
 The hardware's layout is a demand on the indices, so it is checked on them: rows of 64 elements, the column permuted by
 the row's number (``swizzle-shared``), the second operand in panels of 64 columns (``panel-shared``), or with rows along
 k as the first. Nothing is moved.
+Of bytes it takes rows along k alone, in both factors.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from __future__ import annotations
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import multiple_of, same_value
 from ktc.ir.fold import i32, mul, simplify
-from ktc.ir.fragments import MATRIX_ROW, PANEL, Fragment
+from ktc.ir.fragments import MATRIX_ROW, Fragment, panel_of, row_of
 from ktc.ir.nodes import Binary, Const, Expr, Knob, Load, Reduce, Sym, TileMma
-from ktc.ir.types import I32, Array
+from ktc.ir.types import I32, Array, scalar_of
 from ktc.ir.walk import map_expr, used
 from ktc.passes.lowering.lowering_state import State
 
@@ -39,13 +40,17 @@ def lower_tile(
         LoweringError: E-LOWER-MMA.
     """
     a, b = factors_of(s, s.accs[0], f, rows, cols, st)
-    depth = st.decide.value(extent)
-    if depth is None or depth % f.k or depth > PANEL or not (rows.loop.covered and cols.loop.covered):
-        raise refusal(s, f"{f.name} multiplies whole tiles of up to {PANEL} terms", HINT)
+    if {a.type, b.type} != {f.operand}:
+        raise refusal(s, f"{f.name} reads elements of {f.operand} as they lie", "an instruction of warps")
+    depth, most = st.decide.value(extent), panel_of(f.operand)
+    if depth is None or depth % f.k or depth > most or not (rows.loop.covered and cols.loop.covered):
+        raise refusal(s, f"{f.name} multiplies whole tiles of up to {most} terms", HINT)
     if rows.outer or cols.outer:
         raise refusal(s, f"a warpgroup holds one fragment of {f.name}", "more warpgroups, or a wider fragment")
     first = _tile(s, a, rows.var, s.var, {rows.var: rows.origin, s.var: lo}, st)
     trans = len(b.index) > 1 and cols.var in used(b.index[-2])  # its rows run along k, as those of the first do
+    if f.operand.bits == 8 and not trans:
+        raise refusal(s, f"{f.name} reads its second factor in rows along the terms alone", "m16n16k32, by warps")
     sides = (cols.var, s.var) if trans else (s.var, cols.var)
     second = _tile(s, b, *sides, {cols.var: cols.origin, s.var: lo}, st)
     for load, at in ((a, first), (b, second)):
@@ -57,21 +62,21 @@ def lower_tile(
 
 def _tile(s: Reduce, load: Load, row: Sym, col: Sym, origin: dict[Sym, Expr], st: State) -> tuple[Expr, ...]:
     """The logical place of the tile's first element: indices with the permutation of columns taken off."""
-    t = load.buffer.type
-    shared = isinstance(t, Array) and t.space == "shared" and st.decide.value(t.shape[-1]) == PANEL
+    t, width = load.buffer.type, panel_of(scalar_of(load.buffer.type))
+    shared = isinstance(t, Array) and t.space == "shared" and st.decide.value(t.shape[-1]) == width
     last = load.index[-1]
     if not shared or len(load.index) < 2 or not isinstance(last, Binary) or last.op != "^":
-        raise refusal(s, f"'{load.buffer.name}' has no rows of {PANEL} elements, permuted by row", HINT)
+        raise refusal(s, f"'{load.buffer.name}' has no rows of {width} elements, permuted by row", HINT)
     *outer, line = load.index[:-1]
-    turn = mul(Binary("%", line, i32(MATRIX_ROW)), i32(MATRIX_ROW))
+    turn = mul(Binary("%", line, i32(MATRIX_ROW)), i32(row_of(scalar_of(t))))
     column = last.a
     if not same_value(last.b, turn) or not _counts(line, row, col, st):
         raise refusal(s, f"the columns of '{load.buffer.name}' are not permuted by its rows", HINT)
     if row is s.var:  # the second factor: columns in panels
         whole = column.a if isinstance(column, Binary) and column.op == "%" else None
-        panels = Binary("/", whole, i32(PANEL)) if whole is not None else None
-        if whole is None or panels is None or not outer or not same_value(outer[-1], panels) or not _is(column, PANEL):
-            raise refusal(s, f"'{load.buffer.name}' is not kept in panels of {PANEL} columns", HINT)
+        panels = Binary("/", whole, i32(width)) if whole is not None else None
+        if whole is None or panels is None or not outer or not same_value(outer[-1], panels) or not _is(column, width):
+            raise refusal(s, f"'{load.buffer.name}' is not kept in panels of {width} columns", HINT)
         column = whole
         panel_free = not any({row, col} & used(i) for i in outer[:-1])
     else:
@@ -81,7 +86,7 @@ def _tile(s: Reduce, load: Load, row: Sym, col: Sym, origin: dict[Sym, Expr], st
     plain = Load(load.buffer, (*outer, line, column))
     at = list(at_indices(plain, origin, st).index)
     if row is s.var:
-        if not _multiple(at[-1], PANEL, st):
+        if not _multiple(at[-1], width, st):
             raise refusal(s, f"a warpgroup's columns of '{load.buffer.name}' do not start at a panel", HINT)
         at[-1] = i32(0)
     return tuple(at)

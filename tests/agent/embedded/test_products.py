@@ -62,3 +62,31 @@ def test_rows_of_a_factor_that_run_along_the_sum_need_no_panels() -> None:
 def test_none_without_tensor_cores_or_halves() -> None:
     assert ideas(HALF, "opencl-cl12") == []
     assert ideas(HALF.replace("f16", "f32")) == []
+
+
+BYTES = (
+    HALF.replace("f16 const", "i8 const")
+    .replace("s: f32 = 0.0", "s: i32 = 0")
+    .replace("f32(x[t * inner + c]) * f32(w[c * hidden + h])", "i32(x[t * inner + c]) * i32(w[c * hidden + h])")
+    .replace("f16(s)", "f16(f32(s) * 0.01)")
+)
+ALONG = BYTES.replace("w[c * hidden + h]", "w[h * inner + c]")
+
+
+def test_bytes_take_the_instruction_that_suits_how_the_second_factor_lies() -> None:
+    columns, terms = ideas(BYTES), ideas(ALONG)
+    assert columns and all("fragment=m16n16k32_i8" in s and "vec=16" in s for s in columns)
+    assert "fragment=m64n" in terms[0] and any("fragment=m16n8k32_i8" in s for s in terms)
+    assert all("fragment=m16n8k32_i8" in s for s in ideas(ALONG, "cuda-sm80"))
+
+
+def test_an_offset_of_bytes_is_summed_apart() -> None:
+    less = BYTES.replace("i32(x[t * inner + c])", "(i32(x[t * inner + c]) - 3)")
+    found = ideas(less)
+    assert found and all(s.endswith("| offset-sums{loop=c.*}") for s in found)
+
+
+def test_weights_in_bytes_feed_the_instruction_of_halves() -> None:
+    mixed = HALF.replace("w: f16 const*", "w: i8 const*")
+    found = ideas(mixed)
+    assert found and all("fragment" not in s and "stage-shared{array=w loop=c_tile.* vec=16}" in s for s in found)
