@@ -125,11 +125,11 @@ class RoundingsDomain(Domain):
         return int(t.name == self.stepping)
 
     def float_arith(self, op, a, b, t):
-        v, count, code = _ARITHMETIC[op](_v(a), _v(b)), self.together(a, b), CODES[t.name]
+        v, count = _ARITHMETIC[op](_v(a), _v(b)), self.together(a, b)
         if op not in ("+", "-"):
-            return _pair(v, count + self._step(t), code)
+            return _pair(v, count + self._step(t), CODES[t.name])
         start, end = _nothing(a), _nothing(b)  # the other one's type holds the sum, and nothing is rounded
-        code = np.where(start, _code(b), np.where(end, _code(a), code))
+        code = np.where(start, _code(b), np.where(end, _code(a), CODES[t.name]))
         return _pair(v, count + self._step(t) * ~(start | end), code)
 
     def multiplied(self, total, a, b, t, truncates):
