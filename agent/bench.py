@@ -32,7 +32,7 @@ from ktc.search.limiters.limiter import Profile
 from ktc.search.records.ledger import Ledger, StudyKey
 from ktc.search.records.outcome import Outcome
 from ktc.search.records.recipe import ktc_version
-from ktc.search.space.first_configuration import first_configuration
+from ktc.search.space.first_configuration import faster_configuration, first_configuration
 from ktc.search.space.knob_space import Config, Space
 from ktc.search.tuning.tune import Budget, tune
 from ktc.search.verification import Verdict
@@ -55,6 +55,9 @@ LEAST_COUNTED_S = 1.0
 
 COMPILE_AHEAD = 2
 """Configurations compiled while another one is measured; larger batches mislead the sampler."""
+
+AS_FAST_AS_MAY_BE = ("memory", "matrix", "launch")
+"""What limits a configuration whose knobs the cost model does not know better values for."""
 
 
 class Bench:
@@ -245,9 +248,17 @@ class Bench:
         key = (c.key, scenario.name)
         if key not in self._began:
             units = 1 if self.device.is_cpu else self.device.compute_units
-            scalars = self.station.scalars(scenario)
-            self._began[key] = first_configuration(space, materialise(c.kernel), scalars, units)
+            scalars, lowered = self.station.scalars(scenario), materialise(c.kernel)
+            first = first_configuration(space, lowered, scalars, units)
+            expected = self._profiler.expected(lowered, first, scalars) if space.names else None
+            if expected is not None and expected.limiter not in AS_FAST_AS_MAY_BE:
+                first = faster_configuration(space, first, lambda knobs: self._seconds(lowered, knobs, scalars))
+            self._began[key] = first
         return self._began[key]
+
+    def _seconds(self, lowered: Kernel, knobs: Config, scalars: Mapping[str, int | float]) -> float | None:
+        found = self._profiler.expected(lowered, knobs, scalars)
+        return found.seconds if found is not None else None
 
     def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
         """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:

@@ -10,7 +10,7 @@ from ktc.ir.analysis.memory_costs import requests
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.passes.lowering import materialise
-from ktc.search.bounds.cost_model import estimate_of, machine_of
+from ktc.search.bounds.cost_model import Estimate, estimate_of, machine_of
 from ktc.search.limiters.counters import Launch, profile_of
 from ktc.search.limiters.estimated import estimated
 from ktc.search.limiters.limiter import Profile
@@ -53,6 +53,17 @@ class Profiler:
                 return self._estimated(kernel, knobs, scalars, seconds, resources, str(found))
             self.unavailable = str(found)
         return self._estimated(kernel, knobs, scalars, seconds, resources, self.unavailable)
+
+    def expected(
+        self, lowered: Kernel, knobs: Mapping[str, int], scalars: Mapping[str, int | float]
+    ) -> Estimate | None:
+        """What the cost model expects of a launch of ``lowered``, its knobs open, at ``knobs``; None where it does not
+        know the device or the launch."""
+        try:
+            machine = machine_of(self.device.name, self.device.compute_units)
+        except KeyError:
+            return None
+        return estimate_of(bind(lowered, knobs), scalars, machine)
 
     def _estimated(
         self,

@@ -25,6 +25,7 @@ from .carried import carried, whole_sums
 from .computed_factors import computed_factors
 from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
+from .grouped_sums import grouped_sums
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
@@ -159,6 +160,8 @@ class Rules:
             seen = [facts(kernel, f.sizes) for f in o.facts]
             for steps, why, gain in lanes(kernel, _able(o, before), seen):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+        for steps, why, gain in grouped_sums(raised, o.facts, able):
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
         beside = [] if rows else list(lanes(raised, able, o.facts))
         for steps, why, gain in beside:
             yield Proposal(f"raise | {steps}", why, gain, self.name)

@@ -13,7 +13,7 @@ from ktc.ir.arith.affine import LinearForm, linear_form, mentions
 from ktc.ir.arith.counted_loops import loop_step
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.polynomial import polynomial
-from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
+from ktc.ir.fold import KnobValues, add, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.fragments import panel_of, row_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -163,16 +163,17 @@ def visits(kernel: Kernel) -> Iterator[Visit]:
         for mentioned in {x.sym for x in walk_expr(e) if isinstance(x, Var)}:
             users.setdefault(mentioned, []).append(sym)
     unknown = {s: v for s, v in varying(kernel.body).items() if s not in env}
-    yield from _visit(kernel.body, outer, env, _Scope(users, unknown))
+    yield from _visit(kernel.body, outer, env, _Scope(users, unknown, kernel.bound_knobs))
 
 
 @dataclass(frozen=True)
 class _Scope:
     """``users``: the names whose definitions mention a variable; ``unknown``: what names without a definition vary
-    with."""
+    with; ``knobs``: the values of those that have one."""
 
     users: Mapping[Sym, list[Sym]]
     unknown: Mapping[Sym, frozenset[Sym | HwIndex]]
+    knobs: KnobValues
 
 
 def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], scope: _Scope) -> Iterator[Visit]:
@@ -183,7 +184,7 @@ def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], scope: _
             trip = simplify(sub(substitute_expr(s.hi, env), substitute_expr(s.lo, env)))
             inner_axes = (*axes, Axis(_name(s.var, axes), kind, s.var, trip, s.dist, s))
         elif isinstance(s, For):
-            axis, value = _counted(s, axes, env)
+            axis, value = _counted(s, axes, env, scope.knobs)
             inner_axes = (*axes, axis)
             inner_env = {**env, s.var: value}
             inner_env |= {name: substitute_expr(env[name], {s.var: value}) for name in scope.users.get(s.var, ())}
@@ -204,12 +205,12 @@ def _name(var: Sym | None, axes: tuple[Axis, ...]) -> str:
     return name
 
 
-def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> tuple[Axis, Expr]:
+def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr], knobs: KnobValues) -> tuple[Axis, Expr]:
     """The axis of a counted loop and its variable in terms of it: ``init + step * iteration``."""
     name = _name(s.var, axes)
     init, step = substitute_expr(s.init, env), loop_step(s)
     if step is None:
-        return Axis(name, "for", s.var, _followed(s, init, env), (), s), Var(s.var)
+        return Axis(name, "for", s.var, _followed(s, init, env, knobs), (), s), Var(s.var)
     step = substitute_expr(step, env)
     iteration = fresh(s.var.name, s.var.type)
     trip = None
@@ -231,21 +232,21 @@ MOST_FOLLOWED = 64
 """Iterations that are followed of a loop that does not count by a fixed step: one that halves or doubles has fewer."""
 
 
-def _followed(s: For, init: Expr, env: Mapping[Sym, Expr]) -> Expr | None:
-    """Iterations of a loop between constants, by going through them; None where there are many or values are not
-    known."""
-    value = evaluate(init, {})
+def _followed(s: For, init: Expr, env: Mapping[Sym, Expr], knobs: KnobValues) -> Expr | None:
+    """Iterations of a loop between constants and ``knobs``, by going through them; None where there are many or values
+    are not known."""
+    value = evaluate(init, knobs)
     cond, step = (substitute_expr(e, {k: v for k, v in env.items() if k != s.var}) for e in (s.cond, s.step))
     for n in range(MOST_FOLLOWED):
         if value is None:
             return None
         here: dict[Sym, Expr] = {s.var: Const(value, scalar_of(s.var.type))}
-        goes_on = evaluate(substitute_expr(cond, here), {})
+        goes_on = evaluate(substitute_expr(cond, here), knobs)
         if goes_on is None:
             return None
         if not goes_on:
             return Const(n, I32)
-        value = evaluate(substitute_expr(step, here), {})
+        value = evaluate(substitute_expr(step, here), knobs)
     return None
 
 

@@ -9,7 +9,6 @@ beyond what the access's width needs: 1 is free of conflicts.
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Const, Expr, HwIndex, Sym, Var
-from ktc.ir.types import scalar_of
+from ktc.ir.nodes import Const, Expr, HwIndex, Sym, Var, fresh
+from ktc.ir.types import U32, scalar_of
 from ktc.ir.walk import map_expr, walk_expr
 
 from .access_nests import Access, Axis, accesses
@@ -51,9 +50,14 @@ def requests(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> 
 
     ``sizes`` gives scalar parameters by name; strides that need a missing one are not known.
     """
-    env = kernel.environment({k: int(v) for k, v in (sizes or {}).items() if isinstance(v, int)})
+    return requests_of(kernel, [a for a in accesses(kernel) if a.space in ("global", "shared")], sizes or {})
+
+
+def requests_of(kernel: Kernel, found: Sequence[Access], sizes: Mapping[str, int | float]) -> list[Request]:
+    """The same of the accesses ``found`` in ``kernel``."""
+    env = kernel.environment({k: int(v) for k, v in sizes.items() if isinstance(v, int)})
     block = _block(kernel, env)
-    return [_request(a, block, env) for a in accesses(kernel) if a.space in ("global", "shared")]
+    return [_request(a, block, env) for a in found]
 
 
 def _block(kernel: Kernel, env: Mapping[str, int]) -> tuple[int, int, int]:
@@ -131,16 +135,18 @@ def at_lanes(
     if not any(isinstance(x, HwIndex) and x.level == "thread" for x in walk_expr(at_first)):
         value = evaluate(at_first, env)
         return [None if value is None else int(value)] * len(lanes)
-    out = []
-    for place in lanes:
-        here = dict(zip("xyz", place))
-        value = evaluate(map_expr(at_first, functools.partial(_thread, here=here)), env)
-        out.append(None if value is None else int(value))
-    return out
+    asked = map_expr(at_first, _by_thread)
+    names = [v.sym.name for v in THREAD.values()]
+    values = (evaluate(asked, {**env, **dict(zip(names, place))}) for place in lanes)
+    return [None if value is None else int(value) for value in values]
 
 
-def _thread(e: Expr, here: Mapping[str, int]) -> Expr:
-    return Const(here[e.axis], e.type) if isinstance(e, HwIndex) and e.level == "thread" else e
+THREAD = {axis: Var(fresh(f"threadIdx.{axis}", U32)) for axis in "xyz"}
+"""What stands for a thread's index while an expression is evaluated at many: no variable of a kernel is called so."""
+
+
+def _by_thread(e: Expr) -> Expr:
+    return THREAD[e.axis] if isinstance(e, HwIndex) and e.level == "thread" else e
 
 
 def bank_conflict(starts: Sequence[int], size: int) -> int:

@@ -24,7 +24,7 @@ from ktc.ir.walk import map_body, used, walk
 from .access_nests import Access, Axis, accesses, visits
 from .data_operations import data_operations, index_divisions
 from .guard_shares import guard_shares
-from .memory_costs import SECTOR, Request, requests
+from .memory_costs import SECTOR, Request, requests_of
 from .neighbouring_accesses import families
 from .operation_counts import Counts
 from .tile_transfers import Transfer, transfer_of
@@ -102,7 +102,7 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
     turns = memory = atomic = loads = 0.0
     rounds = _Rounds(count, _groups_under_way(kernel, count))
     alike = families(kept, count)
-    for a, cost, family in zip(kept, requests(kernel, sizes), alike, strict=True):
+    for a, cost, family in zip(kept, requests_of(kernel, kept, sizes), alike, strict=True):
         of_warps, of_lanes = guards.get(id(a.stmt), (1.0, 1.0))
         each = _repeats(a, count) * of_warps
         if (whole := transfer_of(a)) is not None:

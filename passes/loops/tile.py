@@ -16,7 +16,8 @@ With ``tail=cut`` whole tiles come first, in loops of known length, and what is 
     for k_tile in n / $TK * $TK..n step $TK
       for k in k_tile..min(k_tile + $TK, n)
 and with ``tail=exact`` the first alone: the launcher checks that nothing is left. Where a range is shown to be whole
-(``batch * length`` by ``length``; a tile of 16 by 4), its tiles are, whatever ``tail`` says.
+(``batch * length`` by ``length``; a tile of 16 by 4), its tiles are, whatever ``tail`` says. What counts whole tiles of
+a serial loop from 0 (``k / ($TK * s)``, the group of a value) is a quotient of ``k_tile``, the same in all of a tile.
 
 Parallel iterations are independent, so any order is one; the tail is the ``min``. A block level moves to the tile loop,
 the other levels stay with the loop inside.
@@ -34,6 +35,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product
 from ktc.ir.kernel import Kernel
@@ -59,7 +61,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import map_body, refresh, rename, used, walk, walk_expr
+from ktc.ir.walk import keep, map_body, refresh, rename, substitute_expr, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import KnobSpec, Loop, Size
 from ktc.passes.core.arguments import knobs, option, required
 from ktc.passes.core.base import Pass, Site
@@ -170,6 +172,7 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
     outer = fresh(f"{s.var.name}_tile", ty)
     stride = mul(by, cast(size, ty))
     end = Call("min", (add(Var(outer), stride), hi), ty)
+    s = dataclasses.replace(s, body=_by_groups(s, outer, stride))
     inner = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), end), comments=())
     tiles = For(
         var=outer, init=s.init, cond=Binary("<", Var(outer), hi), step=Binary("+", Var(outer), stride), body=(inner,),
@@ -198,6 +201,21 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result:
     first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
     (last,) = rename((dataclasses.replace(tiles, init=start, comments=()),), {outer: fresh(outer.name, ty)})
     return Result(_replace(kernel, s, (first, *refresh((last,)))))
+
+
+def _by_groups(s: For, tile: Sym, stride: Expr) -> Body:
+    """The body of ``s``, which counts from 0, with quotients of ``tile`` for those of its variable by whole tiles of
+    ``stride``: the variable is less than a tile beyond that."""
+    if not is_const(s.init, 0) or not isinstance(stride, Const):
+        return s.body
+
+    def on(e: Expr) -> Expr:
+        if not isinstance(e, Binary) or e.op != "/" or not isinstance(e.b, Const) or e.b.value < 1:
+            return e
+        by_tiles = without_index_casts(e.a) == Var(s.var) and e.b.value % stride.value == 0
+        return dataclasses.replace(e, a=substitute_expr(e.a, {s.var: Var(tile)})) if by_tiles else e
+
+    return map_body(s.body, keep, on)
 
 
 # ---------------------------------------------------------------------------------------------------- parallel bands

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from ktc.ir.arith import Facts
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.polynomial import difference
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, lt, mul, simplify, sub
 from ktc.ir.nodes import MIRRORED, Binary, Const, Expr, For, Sym, Var
 from ktc.ir.types import Scalar
@@ -49,8 +50,7 @@ def by_ones(loop: For, facts: Callable[[], Facts] | None = None) -> For | None:
         op = ">" if down else "<"
     if (op == ">") != down or not (t.is_signed or (is_const(loop.init, 0) and not down)):
         return None
-    span = sub(loop.init, end) if down else sub(end, loop.init)
-    count = cast(simplify(cdiv(simplify(span), each)), t)
+    count = cast(simplify(cdiv(_span(loop.init, end) if not down else _span(end, loop.init), each)), t)
     moved = mul(Var(v), cast(each, t))
     value = simplify(sub(loop.init, moved) if down else add(loop.init, moved))
     body = substitute(loop.body, {v: cast(value, t)})
@@ -59,6 +59,12 @@ def by_ones(loop: For, facts: Callable[[], Facts] | None = None) -> For | None:
     return dataclasses.replace(
         loop, init=cast(i32(0), t), cond=lt(Var(v), count), step=add(Var(v), cast(i32(1), t)), body=body
     )
+
+
+def _span(lo: Expr, hi: Expr) -> Expr:
+    """``hi - lo``, a number where one begins at the counter of another loop: 16 of ``t * 16..t * 16 + 16``."""
+    known = evaluate(difference(hi, lo), {})
+    return i32(int(known)) if known is not None else simplify(sub(hi, lo))
 
 
 def _of_counter(e: Expr, v: Sym) -> Expr:

@@ -7,24 +7,49 @@ before                                          after licm
 
 Declarations whose value does not change in the loop move in front of it, innermost loops first, as far out as they go.
 So do divisions of floating-point numbers and functions that take long, wherever an expression has them: compilers do
-not move them out of branches. Loads stay (the loop may not run, or may write what they read), and so does integer
-division by what might be zero.
+not move them out of branches. What a declaration loads moves with it out of a loop that runs (its bounds say so) and
+writes no memory; other loads stay (there may be nothing to read, or the loop writes it), and so does division of
+integers by what might be zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TypeAlias
 
+from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.operation_counts import FLOPS
 from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith.counted_loops import counting, why_unsteady
+from ktc.ir.arith.loop_extents import length
 from ktc.ir.fields import children
+from ktc.ir.fold import add, cast
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, For, Par, Reduce, Stmt, Sym, Var, While, fresh
-from ktc.ir.purity import is_movable
+from ktc.ir.nodes import (
+    Barrier,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    Load,
+    Par,
+    Reduce,
+    Return,
+    Stmt,
+    Sym,
+    Var,
+    While,
+    fresh,
+)
+from ktc.ir.purity import is_movable, is_volatile
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, keep, map_body, map_expr, stmt_exprs, used, walk, walk_expr
+from ktc.ir.walk import assigned, declared, keep, loads_in, map_body, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option
 from ktc.passes.core.base import Pass, Site
@@ -73,13 +98,14 @@ class Licm(Pass[Arguments]):
 def hoisted(loop: Loop, facts: Facts) -> tuple[tuple[Decl, ...], tuple[Decl, ...]]:
     """Declarations directly in ``loop`` that may move in front of it, in order; and new ones for what else is costly
     there and does not change."""
-    reassigned = assigned(loop.body)
+    reassigned, loads = assigned(loop.body), _reads_alone(loop, facts)
     changing = reassigned | set(declared(loop.body)) | {x.var for x in walk((loop,)) if isinstance(x, _COUNTED)}
     moved: list[Decl] = []
     for s in loop.body:
         if not isinstance(s, Decl) or s.init is None or not isinstance(s.sym.type, Scalar) or s.sym in reassigned:
             continue
-        if _movable(s.init, facts) and not used(s.init) & changing:
+        alone = not used(s.init) & changing and not {x.buffer for x in loads_in(s.init)} & reassigned
+        if alone and _movable(_read(s.init) if loads else s.init, facts):
             moved.append(s)
             changing.discard(s.sym)  # later declarations may build on it
     gone = {id(d) for d in moved}
@@ -88,6 +114,35 @@ def hoisted(loop: Loop, facts: Facts) -> tuple[tuple[Decl, ...], tuple[Decl, ...
         for e in stmt_exprs(s) if id(s) not in gone else ():
             found |= dict.fromkeys(_costly_parts(e, lambda x: _movable(x, facts) and not used(x) & changing))
     return tuple(moved), tuple(Decl(fresh("invariant", e.type), e, const=True) for e in found)
+
+
+def _reads_alone(loop: Loop, facts: Facts) -> bool:
+    """Whether each iteration of ``loop`` does all that stands directly in it, there is one at least, and none writes to
+    memory that others see, or meets other threads."""
+    if isinstance(loop, While) or any(isinstance(s, Break | Continue | Return | Barrier) for s in walk(loop.body)):
+        return False
+    if any(map(has_effect, loop.body)):
+        return False
+    lo, hi = (loop.init, _end(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
+    least = facts.at(loop).interval(length(lo, hi, facts.at(loop))).low if hi is not None else None
+    return least is not None and least >= 1
+
+
+def _end(loop: For) -> Expr | None:
+    """Where ``loop`` ends, if it counts up to there."""
+    form = counting(loop)
+    return form.hi if form is not None and not why_unsteady(loop, form) else None
+
+
+def _read(e: Expr) -> Expr:
+    """``e`` with the places that it loads from in place of what is there: what has to have one value for it to move."""
+
+    def place(x: Expr) -> Expr:
+        if not isinstance(x, Load) or x.width != 1 or is_volatile(x) or not isinstance(x.type, Scalar):
+            return x
+        return cast(reduce(add, x.index), x.type)
+
+    return map_expr(e, place)
 
 
 def _costly_parts(e: Expr, fixed: Callable[[Expr], bool]) -> Iterator[Expr]:

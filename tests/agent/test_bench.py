@@ -180,7 +180,7 @@ def test_what_is_measured_first_gives_each_unit_a_block(tmp_path, monkeypatch):
     a = shapes.index("[[args]]", shapes.index('name = "x"'))
     b = shapes.index("[[args]]", a + 1)
     both = shapes[:a] + '[[args]]\nname = "c"\ndtype = "i32"\nrole = "scalar"\nvalue = "c"\n' + shapes[b:]
-    both = both.replace("inout", "out").replace("{ n = 4096 }", "{ n = 64, c = 2048 }")
+    both = both.replace("inout", "out").replace("{ n = 4096 }", "{ n = 4096, c = 2048 }")
     (tmp_path / "workload.toml").write_text(both)
     work = Workload.load(tmp_path)
     original = work.load_kernel(None)
@@ -189,10 +189,20 @@ def test_what_is_measured_first_gives_each_unit_a_block(tmp_path, monkeypatch):
     bench = Bench(work, original, device="numba")
     try:
         c, scenario = Candidate(script, kernel, "c"), work.scenarios[0]
-        assert (began := bench.prepare(c, scenario)) is not None and began["V"] * began["TX"] >= 64
+        assert _begun(bench, c, scenario)["columns"] >= 64
         monkeypatch.setattr(bench, "device", dataclasses.replace(bench.device, backend="cuda", compute_units=132))
         monkeypatch.setattr(bench.station, "prepare", lambda kernel: None)
-        c = dataclasses.replace(c, key="on a GPU")
-        assert (began := bench.prepare(c, scenario)) is not None and 2048 / (began["V"] * began["TX"]) >= 128
+        alone = _begun(bench, dataclasses.replace(c, key="on a GPU"), scenario)
+        assert 2048 / alone["columns"] >= 128
+        monkeypatch.setattr(bench._profiler, "device", dataclasses.replace(bench.device, name="NVIDIA H200"))
+        known = _begun(bench, dataclasses.replace(c, key="on one that the cost model knows"), scenario)
+        assert known["threads"] > alone["threads"]
     finally:
         bench.close()
+
+
+def _begun(bench, c, scenario):
+    """Columns and threads of a block of what ``bench`` measures first."""
+    began = bench.prepare(c, scenario)
+    assert began is not None
+    return {"columns": began["V"] * began["TX"], "threads": began["TX"] * began["TY"]}

@@ -65,7 +65,8 @@ from ktc.passes.shared.conjuncts import conjuncts_of
 
 from .flat_rows import by_rows
 from .plain_sums import plain_sum
-from .tile_fills import Copy, NotStaged, Table, copies_of, expanded, writes
+from .tile_fills import Copy, Table, copies_of, expanded, writes
+from .writer_values import NotStaged
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,11 @@ def filled_planes(kernel: Kernel, body: Body) -> Body:
 
 
 def _shared_numbers(body: Body) -> set[Sym]:
-    """The shared arrays of ``body`` whose elements are numbers, no structures: a cell is a variable of a thread."""
+    """The shared arrays of ``body`` whose elements are numbers, no structures, and moved one by one: a cell is a
+    variable of a thread."""
     arrays = (s.sym for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym))
-    return {b for b in arrays if isinstance(b.type, Array) and isinstance(b.type.elem, Scalar)}
+    wide = {x.buffer for x in (*walk(body), *all_exprs(body)) if isinstance(x, Load | Store) and x.width != 1}
+    return {b for b in arrays if isinstance(b.type, Array) and isinstance(b.type.elem, Scalar)} - wide
 
 
 # ----------------------------------------------------------------------------------------------------------- filling

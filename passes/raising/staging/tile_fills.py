@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from math import gcd
 
 import numpy as np
@@ -13,15 +14,31 @@ import numpy as np
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
-from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
-from ktc.ir.support.memo import by_identity
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+)
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, map_expr, substitute_expr, used, walk, walk_expr
+from ktc.ir.walk import assigned, substitute_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.coordinates import AXES
 from ktc.passes.raising.recognise.equal_values import alike
-from ktc.passes.raising.recognise.statement_kinds import expr_with_hardware
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
+
+from .writer_values import NotStaged, atoms_of, coordinates, known, map_children, number, placed
 
 MAX_WRITERS = 1 << 14
 SOME = 8
@@ -36,10 +53,6 @@ class Copy:
     conds: tuple[Expr, ...]
     loops: tuple[For, ...]
     env: dict[Sym, Expr]
-
-
-class NotStaged(Exception):
-    """This array is no copy of global elements."""
 
 
 def writes(s: Stmt, array: Sym) -> bool:
@@ -117,14 +130,14 @@ class Table:
         if threads > MAX_WRITERS:
             raise NotStaged
         for t in range(threads):
-            env: dict = {HwIndex("thread", a): v for a, v in zip(AXES, _coordinates(t, block))}
+            env: dict = {HwIndex("thread", a): v for a, v in zip(AXES, coordinates(t, block))}
             self._rounds(c, 0, env, rows)
         self.keys = [HwIndex("thread", a) for a, n in zip(AXES, block) if n > 1] + [f.var for f in c.loops]
         self.own = set(self.keys)
         conds = [p for cond in c.conds for p in conjuncts_of(expanded(cond, c.env)) if self.is_own(p)]
         self.index = [expanded(i, c.env) for i in c.store.index]
         self.every = self._writes(rows)
-        self.writes = self._writes([r for r in rows if all(_number(p, r) for p in conds)]) if conds else self.every
+        self.writes = self._writes([r for r in rows if all(number(p, r) for p in conds)]) if conds else self.every
         if not self.writes.rows:
             raise NotStaged
 
@@ -135,7 +148,7 @@ class Table:
         return out
 
     def _writes(self, rows: list[dict]) -> Writes:
-        return Writes(rows, np.array([[_must(_number(i, r)) for i in self.index] for r in rows], dtype=np.int64))
+        return Writes(rows, np.array([[known(number(i, r)) for i in self.index] for r in rows], dtype=np.int64))
 
     def _rounds(self, c: Copy, depth: int, env: dict, rows: list[dict]) -> None:
         if depth == len(c.loops):
@@ -144,27 +157,27 @@ class Table:
                 raise NotStaged
             return
         f = c.loops[depth]
-        v = _must(_number(expanded(f.init, c.env), env))
+        v = known(number(expanded(f.init, c.env), env))
         for _ in range(MAX_WRITERS):
             here = {**env, f.var: v}
-            if not _must(_number(expanded(f.cond, c.env), here)):
+            if not known(number(expanded(f.cond, c.env), here)):
                 return
             self._rounds(c, depth + 1, here, rows)
-            v = _must(_number(expanded(f.step, c.env), here))
+            v = known(number(expanded(f.step, c.env), here))
         raise NotStaged
 
     def is_own(self, e: Expr) -> bool:
         """Whether ``e`` depends on the writer alone: thread index and round, and on something of it at all."""
-        atoms = set(walk_atoms(e))
-        return bool(atoms) and atoms <= self.own and not any(isinstance(x, Load) for x in _nodes(e))
+        atoms = set(atoms_of(e))
+        return bool(atoms) and atoms <= self.own and not any(isinstance(x, Load) for x in walk_expr(e))
 
     def depends(self, e: Expr) -> bool:
         """Whether ``e`` differs between writers."""
-        return bool(set(walk_atoms(e)) & self.own)
+        return bool(set(atoms_of(e)) & self.own)
 
     def of_cell(self, e: Expr) -> Expr:
         """``e`` as a function of the cell."""
-        atoms = set(walk_atoms(e))
+        atoms = set(atoms_of(e))
         if not atoms & self.own:
             return e
         if self.is_own(e) and isinstance(e.type, Scalar) and e.type.is_int:
@@ -173,13 +186,29 @@ class Table:
                 return cast(fit, e.type)
         if isinstance(e, Var | HwIndex | WarpOp):
             raise NotStaged
+        if (together := self._own_terms(e)) is not None:
+            return together
         try:
-            return _map_children(e, self.of_cell)
+            return map_children(e, self.of_cell)
         except NotStaged:
             linear = self._linear(e) if isinstance(e.type, Scalar) and e.type.is_int else None
             if linear is None:
                 raise
             return linear
+
+    def _own_terms(self, e: Expr) -> Expr | None:
+        """The sum ``e`` with those of its terms that know the writer alone fitted together: where a thread's elements
+        begin and which of them it is (``(tid % 2) * 4 + q``) each say nothing of the cell."""
+        if not isinstance(e, Binary) or e.op != "+" or not isinstance(e.type, Scalar) or not e.type.is_int:
+            return None
+        terms = list(_terms(e))
+        mine = [x for x in terms if self.is_own(x)]
+        if not 1 < len(mine) < len(terms):
+            return None
+        fit = self._affine(reduce(add, mine))
+        if fit is None:
+            return None
+        return reduce(add, (self.of_cell(x) for x in terms if x not in mine), cast(fit, e.type))
 
     def _linear(self, e: Expr) -> Expr | None:
         """``e`` as sums of the writer's atoms times coefficients that do not know the writer; each sum is fitted."""
@@ -214,7 +243,7 @@ class Table:
     def _both(self, here: Expr, cells: Expr, k: int) -> tuple[Expr, Expr]:
         row, at = self.writes.rows[k], self.writes.at[k]
         to: dict[Sym, Expr] = {c: i32(int(v)) for c, v in zip(self.cell, at)}
-        return simplify(_placed(here, row)), simplify(substitute_expr(cells, to))
+        return simplify(placed(here, row)), simplify(substitute_expr(cells, to))
 
     def _affine(self, e: Expr) -> Expr | None:
         """``e`` over the cell: the form that would hold for all threads, did all of them write, before one that holds
@@ -223,7 +252,7 @@ class Table:
         return found if found is not None or self.every is self.writes else self._affine_in(e, self.writes)
 
     def _affine_in(self, e: Expr, writes: Writes) -> Expr | None:
-        y = np.array([_must(_number(e, r)) for r in writes.rows], dtype=np.float64)
+        y = np.array([known(number(e, r)) for r in writes.rows], dtype=np.float64)
         moving = np.ptp(writes.at, axis=0) > 0  # a coordinate that is one number says nothing
         held = np.zeros(len(self.cell)) if self.main is None else self.main._slopes(e) * ~moving
         y -= writes.at @ held
@@ -245,6 +274,15 @@ class Table:
         return np.array([k or 0 for k in found], dtype=np.float64)
 
 
+def _terms(e: Expr) -> Iterator[Expr]:
+    """The parts of the sum ``e``."""
+    if isinstance(e, Binary) and e.op == "+":
+        yield from _terms(e.a)
+        yield from _terms(e.b)
+    else:
+        yield e
+
+
 def _primitive(c: Expr) -> tuple[Expr, int]:
     """``c`` as (what is left of it, the largest number that divides it)."""
     p = polynomial(c)
@@ -252,62 +290,4 @@ def _primitive(c: Expr) -> tuple[Expr, int]:
     return (c, 1) if content < 2 else (from_polynomial({f: k // content for f, k in p.items()}, c.type), content)
 
 
-def _coordinates(t: int, block: tuple[int, int, int]) -> tuple[int, int, int]:
-    return t % block[0], t // block[0] % block[1], t // (block[0] * block[1])
-
-
-def _must(v: int | None) -> int:
-    if v is None:
-        raise NotStaged
-    return int(v)
-
-
-def _number(e: Expr, env: dict) -> int | None:
-    """The value of an integer expression over thread indices and loop variables."""
-    v = evaluate(_by_names(e), {_name(k): n for k, n in env.items()})
-    if v is None:  # a part that is unknown may not matter
-        v = evaluate(_placed(e, env), {})
-    return None if v is None else int(v)
-
-
-def _name(atom: HwIndex | Sym) -> str:
-    return f"{atom.name}%{atom.id}" if isinstance(atom, Sym) else f"%{atom.level}.{atom.axis}"
-
-
-@by_identity(256)
-def _by_names(e: Expr) -> Expr:
-    """``e`` with variables for indices, all by names of one meaning each: every writer evaluates it."""
-
-    def named(x: Expr) -> Expr:
-        if isinstance(x, Var | HwIndex):
-            name = _name(x.sym if isinstance(x, Var) else x)
-            return Var(Sym(name, I32, 0, name))
-        return x
-
-    return map_expr(e, named)
-
-
-def _placed(e: Expr, env: dict) -> Expr:
-    """``e`` for one writer."""
-    hw = {k: Const(v, I32) for k, v in env.items() if isinstance(k, HwIndex)}
-    syms = {k: Const(v, I32) for k, v in env.items() if isinstance(k, Sym)}
-    return substitute_expr(expr_with_hardware(e, hw), syms)  # type: ignore[arg-type]
-
-
-def walk_atoms(e: Expr) -> set:
-    return {x.sym if isinstance(x, Var) else x for x in _nodes(e) if isinstance(x, Var | HwIndex)}
-
-
-def _nodes(e: Expr) -> Iterator[Expr]:
-    return walk_expr(e)
-
-
-def _map_children(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    changes: dict[str, object] = {}
-    for field in dataclasses.fields(e):
-        v = getattr(e, field.name)
-        if isinstance(v, Expr):
-            changes[field.name] = f(v)
-        elif isinstance(v, tuple) and v and all(isinstance(x, Expr) for x in v):
-            changes[field.name] = tuple(f(x) for x in v)
-    return dataclasses.replace(e, **changes) if changes else e  # type: ignore[arg-type]
+__all__ = ["Copy", "Table", "copies_of", "expanded", "writes"]

@@ -136,3 +136,16 @@ def test_a_variable_that_each_branch_sets_first_is_the_iterations_own() -> None:
     assert "par j in 0..c @ [seq]" in body_of(after) and differs(k, after, SIZES, elements=64 * 64) is None
     half = rows("var v: f32 = 0.0", "for j in 0..c", *sets[:2], "  y[i * c + j] = v")
     assert refused(half, "normalise").code == "E-NORMALISE-NOTHING"
+
+
+def test_a_loop_over_a_tile_runs_as_often_as_the_tile_is_long() -> None:
+    k = parse_kernel("""\
+kernel k(out: f32* restrict, x: f32 const* restrict, n: i32 divisible_by 32)
+  launch grid(1) block(32)
+  par r in 0..32 @ [thread.x 32]
+    for t in 0..n step 64
+      for c in t..t + 64 step 2
+        out[r * n + c] = x[r * n + c]
+""")
+    text = body_of(applied(k, "normalise"))
+    assert "par c in 0..32 @ [seq]" in text, text

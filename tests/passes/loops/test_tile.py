@@ -137,3 +137,23 @@ def test_threads_take_a_tile_of_a_loop_of_64_bits() -> None:
     k = parse_kernel("kernel k(out: i32*, n: u64)\n  par i: u64 in 0_u64..n @ [thread.x 64, block.x]\n    out[i] = 1\n")
     done = applied(k, "tile{loops=i sizes=$R:(32,64)} | distribute{loop=i map=[thread.x $R:(32,64)]}")
     assert differs(k, done, [{"n": n} for n in (1, 32, 33, 100)], knobs={"R": 32}) is None
+
+
+BY_GROUPS = """\
+kernel k(out: f32* restrict, x: f32 const* restrict, scale: f32 const* restrict, n: i32 divisible_by 16)
+  for c in 0..n step 2
+    out[c] = x[c] * scale[c / 16] + x[c + 1] * scale[(c + 1) / 16] + scale[c / 8] + scale[c % 16]
+"""
+
+
+def test_the_group_of_a_value_is_that_of_its_tile() -> None:
+    k = parse_kernel(BY_GROUPS)
+    tiled = applied(k, "tile{loops=c sizes=8 tail=exact}")
+    assert "x[c] * scale[c_tile / 16] + x[c + 1] * scale[(c + 1) / 16] + scale[c / 8] + scale[c % 16]" in body_of(tiled)
+    assert differs(k, tiled, [{"n": n} for n in (16, 48)]) is None
+
+
+@pytest.mark.parametrize("size", [5, 16])
+def test_groups_that_tiles_do_not_divide_are_those_of_each_value(size: int) -> None:
+    tiled = applied(parse_kernel(BY_GROUPS), f"tile{{loops=c sizes={size}}}")
+    assert "scale[c / 16]" in body_of(tiled) and "c_tile /" not in body_of(tiled)

@@ -1,5 +1,7 @@
 """Hand-tiled CUDA kernels, written in the ways people write them; raising should find the plain loops under them."""
 
+from tests.passes.raising.register_tile_sources import IN_QUADS, ONE_BY_ONE
+
 TILED_GEMM = """
 #define TILE 8
 __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
@@ -361,5 +363,7 @@ STAGED = {
     "conv-3d": (CUBE, ("z", "y", "x")),
     "transpose-padded": (PADDED_TRANSPOSE, ("x", "y")),
     "transpose-vector": (VECTOR_TRANSPOSE, ("i", "orow")),
+    "gemm-in-quads": (IN_QUADS, ("l", "i")),
+    "gemm-one-by-one": (ONE_BY_ONE, ("l", "i")),
 }
 """Source, and the parallel loops of the plain kernel, outermost first."""

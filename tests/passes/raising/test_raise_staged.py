@@ -22,6 +22,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
 from tests.passes.raising.raised_once import raised
+from tests.passes.raising.register_tile_sources import ONE_BY_ONE
 from tests.passes.raising.staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM, WHOLE_TILES
 
 ROUGH = range(1, 80)
@@ -61,8 +62,9 @@ def test_what_the_tile_added_and_took_away_again_is_gone() -> None:
         (TILED_GEMM, "As[ty][k] * Bs[k][tx]", "As[ty][k] * Bs[tx][k]"),
         (BUMPED_GEMM, "B += BS * N", "B += BS"),
         (PADDED_TRANSPOSE, "tile[threadIdx.x][threadIdx.y + j];", "tile[threadIdx.y + j][threadIdx.x];"),
+        (ONE_BY_ONE, "t * BK + first + q]", "t * BK + first + 3 - q]"),
     ],
-    ids=["wrong-tile", "wrong-stride", "no-transpose"],
+    ids=["wrong-tile", "wrong-stride", "no-transpose", "other-way-round"],
 )
 def test_another_program_raises_to_another_program(source: str, old: str, new: str) -> None:
     """What is raised follows the code, not the look of it: the changed source is not equal to the raised original."""

@@ -95,6 +95,27 @@ def test_licm_leaves_what_changes_or_may_fail(body: str) -> None:
     assert licm.Licm().sites(k) == []
 
 
+def test_licm_moves_loads_out_of_loops_that_run_and_write_nothing() -> None:
+    body = "  for t in 0..n step 4\n    var s: f32 = 0.0\n    for i in t..t + 4\n      let x: f32 = a[t / 4]\n      s += x * b[i]\n    out[t] = s\n"
+    k = parse_kernel(HEAD.replace("n: i32,", "b: f32 const* restrict, n: i32,") + body)
+    text = body_of(applied(k, "licm"))
+    assert text.index("let x") < text.index("for i in"), text
+    assert differs(k, applied(k, "licm"), [{"n": n, "d": 1} for n in (0, 4, 8)]) is None
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "for i in t..d\n      let x: f32 = a[t]\n      s += x\n",  # may not run
+        "for i in t..t + 4\n      let x: f32 = out[t]\n      s += x\n      out[i] = s\n",  # writes what it reads
+        "for i in t..t + 4\n      if i > d\n        break\n      let x: f32 = a[t]\n      s += x\n",  # may be left before
+    ],
+)
+def test_licm_leaves_loads_that_may_not_be_there_or_change(inner: str) -> None:
+    k = kernel(f"  for t in 0..n step 4\n    var s: f32 = 0.0\n    {inner}    out[t] = s\n")
+    assert applied(k, "licm").body is k.body
+
+
 def test_licm_keeps_the_meaning() -> None:
     k = kernel(SCALED)
     assert differs(k, applied(k, "licm"), SIZES) is None

@@ -8,7 +8,11 @@ import ktc
 from ktc.ir.analysis.neighbouring_accesses import is_near
 from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.frontend import load
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.text import parse_kernel
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
 from ktc.search.bounds.cost_model import Estimate, estimate, machine_of
 
 N = 1 << 22
@@ -276,3 +280,43 @@ def test_a_condition_on_blocks_counts_for_the_blocks_that_it_holds_in() -> None:
     assert found is not None
     x, _, *edge = found.accesses
     assert x.requested > 0.98 * 1024 * 8 * 4 and all(e.requested < 0.1 * 64 * 1024 * 8 * 8 for e in edge)
+
+
+def test_an_edge_at_one_end_of_warps_leaves_none_out() -> None:
+    """Rows without their first and last element, a warp each: all warps have something to do."""
+    body = (
+        "int x = threadIdx.x + blockIdx.x * 32, y_ = threadIdx.y + blockIdx.y * 4;"
+        "if (x >= 1 && x < n - 1) y[y_ * n + x] = x_[y_ * n + x];"
+    )
+    found = schedule_counts(
+        kernel(body, "const float *x_, float *y, int n", "dim3(n / 32, n / 4), dim3(32, 4)"), {"n": 1024}
+    )
+    assert found is not None
+    assert all(a.requested > 0.9 * 1024 * 1024 * 4 / 32 for a in found.accesses)
+
+
+def test_edges_of_several_axes_count_for_their_own_blocks_alone() -> None:
+    body = (
+        "int x = threadIdx.x + blockIdx.x * 32; if (blockIdx.y > 0 && blockIdx.y < n - 1 && blockIdx.z > 0 "
+        "&& blockIdx.z < n - 1) y[(blockIdx.z * n + blockIdx.y) * n + x] = x_[(blockIdx.z * n + blockIdx.y) * n + x];"
+    )
+    k = kernel(body, "const float *x_, float *y, int n", "dim3(n / 32, n, n), dim3(32)")
+    found = schedule_counts(k, {"n": 128})
+    assert found is not None and found.accesses[0].requested > 0.9 * 128**3 * 4 / 32
+
+
+COLUMNS = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32, c: i32)
+  par q in 0..c @ [block.x]
+    reduce(+) s: f32 = 0.0 over r in 0..n @ [seq]
+      yield x[r * c + q]
+    y[q] = s
+"""
+
+
+def test_rounds_of_a_tree_between_threads_are_known_once_the_knobs_are() -> None:
+    script = "map{q=[thread.x 8, block.x] r=[thread.y $TY:(4,8,16), seq]}"
+    k = apply_script(parse_kernel(COLUMNS), parse_script(script)).kernel
+    few, many = (schedule_counts(materialise(bind(k, {"TY": n})), {"n": 4096, "c": 64}) for n in (4, 16))
+    assert few is not None and many is not None and not few.unknown
+    assert many.barriers == few.barriers + 2

@@ -1,0 +1,98 @@
+"""Ideas for sums whose terms share a factor group by group: quantised weights, as many of which have one scale.
+
+A group's terms are added up by themselves and multiplied once: of weights of four bits that leaves half of the
+products. Rows stand side by side on lanes that take a group each; where the number of rows is known to be a multiple, a
+thread has several, so that what their terms are multiplied by is converted once for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.fold import is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Const, For, Par, Var
+from ktc.ir.walk import all_exprs, loads_in, walk, walk_expr
+from ktc.passes.core.named_loops import narrowest_element
+from ktc.passes.core.places import place_of
+from ktc.passes.core.refusals import Refused, attempted
+from ktc.passes.lowering.value_facts import ACCESS_BYTES
+from ktc.passes.shared.sum_updates import sum_update
+
+from .nest_shapes import Idea
+
+GAIN = 9.0
+"""A little more than that of the same nest with a product a term (:mod:`.lanes`): it only ranks the ideas."""
+
+SHORTEST, LONGEST = 4, 128
+"""Terms of a group, at least and at most: what a lane adds up at a time."""
+
+ROWS_A_THREAD, ROWS_A_BLOCK = 4, 16
+"""Rows that a thread adds up beside each other, and what their number is to be a multiple of for that."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """``loop`` adds up inside the parallel loop ``rows``; ``group`` of its terms in a row share a factor."""
+
+    rows: Par
+    loop: For
+    group: int
+
+
+def grouped_sums(raised: Kernel, facts: Sequence[KernelFacts], able: Callable[[str], bool]) -> Iterator[Idea]:
+    """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
+    for found in _found(raised):
+        name, row = place_of(raised, found.loop), place_of(raised, found.rows)
+        apart = f"tile{{loops={name} sizes={found.group} tail=exact}} | licm{{loop={name}}} | factor-out{{loop={name}}}"
+        lanes = min(found.group, ACCESS_BYTES // narrowest_element(found.loop))
+        rest = found.group // lanes
+        inside = f"vec {lanes}, unroll {rest}" if rest > 1 else f"vec {lanes}"
+        for before, own in _of_rows(found.rows, facts):
+            levels = f"{row}=[{own}thread.y $ROWS:(2,4,1), block.x] {name}_tile=[thread.x $LANES:(16,32,8), seq]"
+            steps = f"{before}{apart} | normalise | map{{{levels} {name}=[{inside}]}}"
+            if able(steps):
+                yield steps, f"{found.group} terms share a factor: they are added up first, and multiplied once", GAIN
+
+
+def _of_rows(rows: Par, facts: Sequence[KernelFacts]) -> Iterator[tuple[str, str]]:
+    """Steps in front, and the level of rows that a thread has: several where no row has to be asked for."""
+    end = without_index_casts(rows.hi)
+    sizes = [f.sizes.get(end.sym.name) for f in facts] if isinstance(end, Var) else []
+    if isinstance(end, Var) and sizes and all(isinstance(n, int) and n % ROWS_A_BLOCK == 0 for n in sizes):
+        yield f"divisible-by{{{end.sym.name}={ROWS_A_BLOCK}}} | ", f"unroll {ROWS_A_THREAD}, "
+    yield "", ""
+
+
+def _found(raised: Kernel) -> Iterator[Grouped]:
+    for rows in (s for s in raised.body if isinstance(s, Par)):
+        if any(isinstance(s, Par) for s in walk(rows.body)):
+            continue
+        for loop in (s for s in walk(rows.body) if isinstance(s, For)):
+            group = _group(loop)
+            if group is not None and not isinstance(attempted(sum_update, loop, "E-FACTOR-LOOP"), Refused):
+                yield Grouped(rows, loop, group)
+
+
+def _group(loop: For) -> int | None:
+    """How many iterations of ``loop``, which counts from 0, load something from one place, while others move on."""
+    form = counting(loop)
+    if form is None or not is_const(form.lo, 0) or not isinstance(form.by, Const):
+        return None
+    groups = {
+        int(q.b.value) // int(form.by.value)
+        for e in all_exprs(loop.body)
+        for load in loads_in(e)
+        for i in load.index
+        for q in walk_expr(i)
+        if isinstance(q, Binary) and q.op == "/" and without_index_casts(q.a) == Var(loop.var)
+        and isinstance(q.b, Const) and q.b.value % form.by.value == 0
+    }  # fmt: skip
+    return min((n for n in groups if SHORTEST <= n <= LONGEST and n & (n - 1) == 0), default=None)
+
+
+__all__ = ["grouped_sums"]
