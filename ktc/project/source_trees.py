@@ -15,11 +15,23 @@ HEADERS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".cuhp
 UNITS = frozenset({".cu", ".cl", ".ocl", ".hip", ".cpp", ".cc", ".cxx", ".c++", ".c"})
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules"})
 
+RESULTS = ("recipe.json", "report.json", "trajectory.jsonl")
+"""Beside ``run.json``, what tells the folder of a run: its kernels are tuned ones of the sources', by the same names."""
+
 _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
 _CUDA = re.compile(rb"\b__global__\b")
 INCLUDE_FOLDERS = ("include", "includes", "inc")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 _LAUNCH = re.compile(rb"<<\s*<|\b(?:cuda|hip)Launch(?:Cooperative)?Kernel(?:Ex|GGL)?\b")
+
+
+def _is_skipped(folder: str, name: str) -> bool:
+    """Whether the folder ``name`` of ``folder`` holds no sources of a program."""
+    there = os.path.join(folder, name)
+    is_run = os.path.isfile(os.path.join(there, "run.json")) and any(
+        os.path.isfile(os.path.join(there, f)) for f in RESULTS
+    )
+    return is_run or name in SKIPPED_FOLDERS
 
 
 class Tree:
@@ -37,7 +49,7 @@ class Tree:
 
     def _walk(self) -> Iterator[str]:
         for folder, folders, names in os.walk(self.root):
-            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
+            folders[:] = sorted(f for f in folders if not _is_skipped(folder, f))
             for name in names:
                 if PurePath(name).suffix.lower() in UNITS | HEADERS:
                     yield os.path.join(folder, name)
@@ -82,7 +94,7 @@ class Tree:
         index: dict[str, list[str]] = defaultdict(list)
         root = self.root if os.path.isdir(self.root) else os.path.dirname(self.root)
         for folder, folders, names in os.walk(root):
-            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
+            folders[:] = sorted(f for f in folders if not _is_skipped(folder, f))
             for name in sorted(names):
                 index[name].append(os.path.join(folder, name))
         return index

@@ -96,7 +96,9 @@ kernel k(o: f32* restrict, x: NARROW const* restrict)
 """
 
 
-@pytest.mark.parametrize(("wide", "narrow"), [(w, n) for w, held in HELD.items() for n in held], ids=str)
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [(w, n) for w, held in HELD.items() for n in sorted(held, key=str)], ids=str
+)
 def test_every_value_of_a_held_type_is_one_of_the_operand_s(wide: Scalar, narrow: Scalar) -> None:
     """All 256 of them, by the conversions of the interpreter."""
     codes = np.arange(256).astype(np.uint8)
