@@ -5,16 +5,16 @@
 Rows of a thread have most of the rows that they read in common, and its channels all of them; its columns are its
 neighbours'. With the loops over taps written out, eight rows of eight channels take 30 elements of ``in`` and 72
 weights, the same for all lanes, for 576 products, where a thread of one result loads two elements a product. What asks
-about edges (padding, and tiles that are not whole) is asked where the edges are alone; about those of columns, which
-each warp has a few lanes at, once for all rows and channels, and without a branch, so that loads of all taps are under
-way at once.
+about edges (padding, and tiles that are not whole) is asked without a branch, and of weights once for all rows, so that
+loads of all taps are under way at once; or where the edges are alone. That tiles are whole is counted on where each
+size has whole ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
@@ -80,11 +80,11 @@ def convolutions(
 
 
 def _edges(found: Convolution) -> list[str]:
-    """How a thread asks where the edges are, best first: nothing of rows inside, and of columns without a branch."""
+    """How a thread asks where the edges are, best first: without a branch, of rows in code of their own or not."""
     unrolled = "".join(f" | {step}" for step in written_out(found.taps))
     apart = f" | split-edges{{loop={(found.rows or found.columns).name}_tile}}"
     chosen = f" | {CHOOSING}{{loop={found.taps[-1].name} loads=yes}}"
-    return [f"{asked}{unrolled}" for asked in (apart + chosen, apart, chosen, "")]
+    return [f"{asked}{unrolled}" for asked in (chosen, apart + chosen, apart, "")]
 
 
 def _idle(
@@ -94,7 +94,7 @@ def _idle(
     tiled = {found.channels.name: channels, (found.rows or found.columns).name: rows}
     loops = [*found.layers, found.channels, *((found.rows,) if found.rows else ()), found.columns]
     known = [(x, n) for x in loops if (n := trips.get(x.name)) is not None]
-    threads = prod(-(-n // tiled.get(x.name, 1)) for x, n in known)
+    threads = math.prod(-(-n // tiled.get(x.name, 1)) for x, n in known)
     return max(1.0, units * BUSY / max(1, threads)), 1 / channels + 1 / rows
 
 
@@ -104,12 +104,15 @@ def _without_rest(rows: int, trip: int | None) -> int:
     return next(exact, rows)
 
 
-def _whole(found: Convolution, channels: int, facts: Sequence[KernelFacts]) -> str:
-    """The step that counts on whole tiles of channels, where each size has them."""
-    count = found.channels.trip
-    given = [f.sizes.get(count.sym.name) for f in facts] if isinstance(count, Var) else []
-    able = bool(given) and all(isinstance(n, int) and n % channels == 0 for n in given)
-    return f"divisible-by{{{count.sym.name}={channels}}} | " if able and isinstance(count, Var) else ""
+def _whole(tiled: Mapping[Axis, int], facts: Sequence[KernelFacts]) -> str:
+    """The step that counts on whole tiles of those loops of ``tiled`` of which each size has them."""
+    by: dict[str, int] = {}
+    for axis, size in tiled.items():
+        given = [f.sizes.get(axis.trip.sym.name) for f in facts] if isinstance(axis.trip, Var) else []
+        if given and size > 1 and all(isinstance(n, int) and n % size == 0 for n in given):
+            assert isinstance(axis.trip, Var)
+            by[axis.trip.sym.name] = math.lcm(size, by.get(axis.trip.sym.name, 1))
+    return f"divisible-by{{{' '.join(f'{name}={size}' for name, size in by.items())}}} | " if by else ""
 
 
 def _whole_tiles(
@@ -120,8 +123,9 @@ def _whole_tiles(
     trips: Mapping[str, int | None],
 ) -> str:
     """Steps by which a thread has ``channels`` times about ``rows`` sums, of tiles that are whole as far as may be."""
-    rows = _without_rest(rows, trips.get((found.rows or found.columns).name))
-    return _whole(found, channels, facts) + _tiles(found, channels, rows)
+    along = found.rows or found.columns
+    rows = _without_rest(rows, trips.get(along.name))
+    return _whole({found.channels: channels, along: rows}, facts) + _tiles(found, channels, rows)
 
 
 def _tiles(found: Convolution, channels: int, rows: int) -> str:

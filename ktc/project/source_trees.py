@@ -16,7 +16,7 @@ UNITS = frozenset({".cu", ".cl", ".ocl", ".hip", ".cpp", ".cc", ".cxx", ".c++", 
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules"})
 
 RESULTS = ("recipe.json", "report.json", "trajectory.jsonl")
-"""Beside ``run.json``, what tells the folder of a run: its kernels are tuned ones of the sources', by the same names."""
+"""Beside ``run.json``, what tells the folder of a run, whose kernels are tuned ones of the sources', called alike."""
 
 _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
 _CUDA = re.compile(rb"\b__global__\b")

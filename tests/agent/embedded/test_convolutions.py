@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import ktc
 from ktc.agent.embedded.convolutions import convolutions
+from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.passes.core.base import Result
@@ -66,14 +69,25 @@ def _scripts(kernel: Kernel) -> list[str]:
 def test_pixels_of_a_plane() -> None:
     scripts = _scripts(raised(PLANE, "delinearise{loop=i}"))
     assert scripts[0].startswith("tile{loops=k,p,q sizes=8,8,1} | map{k=[unroll 8] k_tile=[block.z] p=[unroll 8]")
-    assert scripts[0].endswith(
-        "split-edges{loop=p_tile} | if-convert{loop=s loads=yes} | unroll{loop=s factor=3} | unroll{loop=r factor=3}"
-    )
-    text = ktc.loads(PLANE).apply(f"raise | delinearise{{loop=i}} | {scripts[0]}").lower("cuda").text
+    taps = " | if-convert{loop=s loads=yes} | unroll{loop=s factor=3} | unroll{loop=r factor=3}"
+    assert scripts[1] == scripts[0].replace(taps, f" | split-edges{{loop=p_tile}}{taps}") != scripts[0]
+    text = ktc.loads(PLANE).apply(f"raise | delinearise{{loop=i}} | {scripts[1]}").lower("cuda").text
     inside, _, edges = text.partition("    } else {\n")
     assert "sum[u2][u3] = when ? sum[u2][u3] + x_at[u3] * w_at[u2] : sum[u2][u3];" in inside, text
     assert "const bool when = u >= 0 && u < W;" in inside and ">= 0 && v" not in inside
     assert ">= 0 && v[" in edges, "what asks about rows stands at the edges alone"
+
+
+def test_tiles_are_counted_on_to_be_whole_where_they_are() -> None:
+    kernel = raised(PLANE, "delinearise{loop=i}")
+    applies = lambda steps: apply_script(kernel, parse_script(steps)).refused is None  # noqa: E731
+    sizes = {"N": 4, "C": 8, "H": 16, "W": 16, "K": 32, "P": 16, "Q": 16}
+    steps, *_ = next(convolutions(kernel, 132, [facts(kernel, sizes)], applies))
+    k, p = re.match(r"divisible-by{K=(\d+) P=(\d+)} \| tile{loops=k,p,q sizes=\1,\2,1}", steps).groups()
+    text = ktc.loads(PLANE).apply(f"raise | delinearise{{loop=i}} | {steps}").lower("cuda").text
+    assert f"sum[{k}][{p}]" in text and "min(p_tile" not in text
+    ragged = [facts(kernel, {**sizes, "P": 17}), facts(kernel, sizes)]
+    assert "P=" not in next(convolutions(kernel, 132, ragged, applies))[0]
 
 
 def test_points_of_a_line() -> None:
