@@ -5,8 +5,10 @@ HIP text runs here too, through the thin header (``nvrtc.HIP_SHIM``): the HIP ke
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -208,10 +210,10 @@ class CudaRuntime(TimedRuntime):
             raise KtcError("E-DEVICE-FAULT", f"the kernel failed on the device: {e}") from None
 
     def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
-        """A graph of many launches, rotating through ``arg_sets``; one measurement is one replay between two events.
+        """Graphs of several launches, rotating through ``arg_sets``; one measurement is one replay between two events.
 
-        Cold means cold: if all sets together fit in twice the L2, a replay uses each set once and the L2 is overwritten
-        before it, outside the timed part.
+        Cold means cold: if all sets together fit in twice the L2, a replay uses each set once at most and the L2 is
+        overwritten before it, outside the timed part.
         """
         assert isinstance(exe, CudaExecutable | SequenceExecutable)
         cp, stream = self.cp, self.stream
@@ -221,35 +223,39 @@ class CudaRuntime(TimedRuntime):
         flush = len(ready) > 1 and _bytes(arg_sets) < 2 * self.device.l2_bytes
         begin, end = cp.cuda.Event(), cp.cuda.Event()
 
-        def launches(n: int) -> None:
-            for i in range(n):
-                for one, g, packed in ready[i % len(ready)]:
-                    one.launch_packed(g, packed)
-
-        def elapsed() -> float:
+        def timed(work: Callable[[], None]) -> float:
+            begin.record(stream)
+            work()
+            end.record(stream)
             end.synchronize()
             return cp.cuda.get_elapsed_time(begin, end) * 1e-3
 
-        launches(1)
-        self.synchronize()
-        begin.record(stream)
-        launches(2)
-        end.record(stream)
-        n = graph_launches(elapsed() / 2, len(ready), once_each=flush)
-        stream.begin_capture()
-        try:
-            launches(n)
-        finally:
-            graph = stream.end_capture()
-        graph.upload(stream)
+        def launches(first: int, n: int) -> None:
+            for i in range(first, first + n):
+                for one, g, packed in ready[i % len(ready)]:
+                    one.launch_packed(g, packed)
+
+        seconds = timed(lambda: launches(0, 1))
+        if seconds < GRAPH_SECONDS:  # of a short launch, the first one tells little
+            seconds = timed(lambda: launches(0, 2)) / 2
+        n = graph_launches(seconds, len(ready), once_each=flush)
+        rounds = itertools.cycle(range(0, max(len(ready), n), n))
+
+        @functools.cache
+        def graph(first: int) -> Any:
+            stream.begin_capture()
+            try:
+                launches(first, n)
+            finally:
+                made = stream.end_capture()
+            made.upload(stream)
+            return made
 
         def measure() -> float:
+            replayed = graph(next(rounds))
             if flush:
                 self._overwrite_l2()
-            begin.record(stream)
-            graph.launch(stream)
-            end.record(stream)
-            return elapsed() / n
+            return timed(lambda: replayed.launch(stream)) / n
 
         return measure
 
@@ -261,11 +267,10 @@ class CudaRuntime(TimedRuntime):
 
 
 def graph_launches(seconds: float, sets: int, *, once_each: bool) -> int:
-    """How many launches a graph holds: about ``GRAPH_SECONDS`` of them, in whole rounds over the argument sets."""
-    if once_each:
-        return min(sets, MAX_GRAPH_LAUNCHES)
-    wanted = min(MAX_GRAPH_LAUNCHES, int(GRAPH_SECONDS / max(seconds, 1e-7)))
-    return max(wanted // sets * sets, min(sets, MAX_GRAPH_LAUNCHES))
+    """How many launches a graph holds: about ``GRAPH_SECONDS`` of them, in whole rounds over the argument sets, or a
+    part of a round where launches take long, the next graph going on from there."""
+    wanted = max(1, min(MAX_GRAPH_LAUNCHES, int(GRAPH_SECONDS / max(seconds, 1e-7))))
+    return min(sets, wanted) if once_each or wanted < sets else wanted // sets * sets
 
 
 def _bytes(arg_sets: Sequence[Mapping[str, Any]]) -> int:

@@ -185,8 +185,15 @@ def test_scalars_in_machine_types():
 
 def test_graphs_hold_whole_rounds():
     assert graph_launches(2e-6, 3, once_each=False) % 3 == 0
-    assert graph_launches(1.0, 4, once_each=False) == 4
+    assert graph_launches(1e-6, 150, once_each=False) == 150
     assert graph_launches(1e-6, 50, once_each=True) == 50
+
+
+@pytest.mark.parametrize("once_each", [False, True])
+def test_long_launches_are_timed_a_few_at_a_time(once_each: bool) -> None:
+    """Ten sets of a launch of a third of a second took more than a search has."""
+    assert graph_launches(0.35, 10, once_each=once_each) == 1
+    assert graph_launches(150e-6, 10, once_each=once_each) == 2
 
 
 def test_cache_entries_are_whole_or_missing(tmp_path):
