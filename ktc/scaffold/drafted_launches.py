@@ -17,6 +17,7 @@ from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.relaunch import launched
+from ktc.passes.raising.check import constant_sizes
 
 from .given_values import definitions, spelled_out
 from .host_steps import orderings
@@ -224,6 +225,9 @@ def counted(k: Kernel) -> tuple[Kernel, LaunchSpec, dict[str, int]] | None:
     open_ = {f"blocks_{a}": int(n or 1) for a, n in zip("xyz", numbers) if (n or 1) > 1}
     if any(f"blocks_{axis}" in open_ for axis, _ in _bounds(k, block)) or _end_at_numbers(k, block):
         return None
+    threads = {n * m for n, m in zip(numbers[:3], numbers[3:6]) if n and m and n > 1}
+    if threads & {*constant_sizes.bounds(k)}:
+        return None  # a thread for each of what loops go through: a constant of the source is the size
     sizes = {name: fresh(name, I32) for name in open_}
     grid = [Var(sizes[f"blocks_{a}"]) if f"blocks_{a}" in sizes else e for a, e in zip("xyz", k.launch.grid)]
     params = (*k.params, *(Param(s, host=True, range=(1, 1 << 20)) for s in sizes.values()))

@@ -428,3 +428,32 @@ void go(const float* x, float* y, long long a, long long b, int width) {
     d = draft(k)
     text = "\n".join(_scalar(d, k.param("rows")))
     assert 'value = "a * b"' in text and "range = [0, 1073741824]" in text and "guessed" in text
+
+
+def test_blocks_that_cover_what_loops_go_through_are_no_size() -> None:
+    """A product of squares of a constant size: a part of its blocks is no smaller product."""
+    source = """
+const int N = 512;
+__global__ void product(const int* a, const int* b, int* c) {
+  __shared__ int left[256], right[256];
+  int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+  for (int i = 0; i < N; i += blockDim.x) {
+    left[threadIdx.y * blockDim.x + threadIdx.x] = a[row * N + i + threadIdx.x];
+    right[threadIdx.y * blockDim.x + threadIdx.x] = b[(i + threadIdx.y) * N + col];
+    __syncthreads();
+    for (int j = 0; j < blockDim.x; j++)
+      sum += left[threadIdx.y * blockDim.x + j] * right[j * blockDim.x + threadIdx.x];
+    __syncthreads();
+  }
+  c[row * N + col] = sum;
+}
+int main() {
+  int *a, *b, *c;
+  int T = 16, B = N / T;
+  dim3 threads(T, T), blocks(B, B);
+  product<<<blocks, threads>>>(a, b, c);
+}
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.launch is None and {s[0]: s[1] for s in d.scenarios}.keys() == {"small"}
+    assert _shapes(d) == {"a": ("262144",), "b": ("262144",), "c": ("262144",)}
