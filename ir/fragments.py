@@ -57,7 +57,7 @@ class Fragment:
 
     Products are exact in the accumulator's type; sums are taken in any order and may be truncated instead of rounded.
     ``a`` and ``b`` are None for an instruction that reads its operands from shared memory itself. ``parts``:
-    instructions that it takes, whose columns alternate.
+    instructions that it takes, whose columns alternate; ``steps``: along ``k``, one after another.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Fragment:
     c: Layout
     warp: int = 32
     parts: int = 1
+    steps: int = 1
 
     @property
     def truncates(self) -> bool:
@@ -106,9 +107,11 @@ _GROUP, _PAIR = Digit(8, 1, 0), Digit(2, 0, 1)
 
 
 def _m16n8k32(operand: Scalar) -> Fragment:
-    """PTX ISA 8.5, 9.7.14.5.10 (matrix fragments for mma.m16n8k32, integers of 8 bits)."""
+    """PTX ISA 8.5, 9.7.14.5.10 (matrix fragments for mma.m16n8k32, integers of 8 bits). Floats of 8 bits lie likewise,
+    and are multiplied as halves, 16 terms at a time: an instruction for them as they are keeps too few bits of sums."""
+    total, steps = (F32, 2) if operand.is_float else (I32, 1)
     return Fragment(
-        f"m16n8k32_{operand.name}", 16, 8, 32, operand, I32,
+        f"m16n8k32_{operand.name}", 16, 8, 32, operand, total, steps=steps,
         a=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0), Digit(2, 0, 16))),
         b=Layout((Digit(4, 4, 0), Digit(8, 0, 1)), (Digit(4, 1, 0), Digit(2, 16, 0))),
         c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR, Digit(2, 8, 0))),
@@ -120,14 +123,14 @@ def _m16n16k32(operand: Scalar) -> Fragment:
     gives (:data:`PAIRED`), and four neighbouring results a lane."""
     half = _m16n8k32(operand)
     return Fragment(
-        f"m16n16k32_{operand.name}", 16, 16, 32, operand, I32, half.a, parts=2,
+        f"m16n16k32_{operand.name}", 16, 16, 32, operand, half.accumulator, half.a, parts=2, steps=half.steps,
         b=Layout((Digit(4, 4, 0), Digit(8, 0, 2)), (Digit(4, 1, 0), Digit(2, 16, 0), Digit(2, 0, 1))),
         c=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0))),
     )  # fmt: skip
 
 
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
+    _m16n8k16(F16), _m16n8k16(BF16), *(make(t) for t in (I8, U8, E4M3, E5M2) for make in (_m16n8k32, _m16n16k32)),
     *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""

@@ -16,7 +16,7 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fragments import FRAGMENTS, PANEL, takes
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Load
-from ktc.ir.types import BF16, F16, I32, Scalar
+from ktc.ir.types import BF16, E4M3, E5M2, F16, I32, Scalar
 from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
@@ -110,8 +110,8 @@ def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
 
 
 def _of_warps(p: Product, along: bool) -> str:
-    """The instruction of warps for ``p``: of bytes for sums of i32, else that of the wider factor's type."""
-    if p.value.type == I32:
+    """The instruction of warps for ``p``: that of two factors of 8 bits, or of the wider one's type."""
+    if _operand_bytes(p) == 1:
         return f"m16n{8 if along else 16}k32_{p.a.type}"
     return f"m16n8k16_{BF16 if BF16 in (p.a.type, p.b.type) else F16}"
 
@@ -129,7 +129,7 @@ def _bytes(x: Load) -> int:
 
 def _operand_bytes(p: Product) -> int:
     """Bytes of an element as the instruction takes it."""
-    return 1 if p.value.type == I32 else 2
+    return 1 if p.a.type == p.b.type and (p.value.type == I32 or p.a.type in (E4M3, E5M2)) else 2
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
@@ -163,7 +163,7 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     x_lanes, y_lanes = (ACCESS_BYTES // _bytes(x) for x in (p.a, p.b))
     along = runs_along(kernel, p, p.b)
     fragment = _of_warpgroups(p, t, along) if exact else _of_warps(p, along)
-    named = f" fragment={fragment}" if exact or p.value.type == I32 else ""
+    named = f" fragment={fragment}" if exact or _operand_bytes(p) == 1 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
         f" | tile{{loops={term} sizes={terms_} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"
