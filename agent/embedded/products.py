@@ -104,21 +104,26 @@ def tensor_products(
 def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
     """The instruction of warpgroups for ``p``, whose second factor lies ``along`` the terms or not; "" if there is
     none: of bytes they read rows along the terms alone, and they convert nothing."""
-    if p.a.type != p.b.type or (not along and _bytes(p.a) == 1):
+    if not along and _bytes(p.a) == 1:
         return ""
-    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{p.a.type}"
+    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{_types(p)}"
+
+
+def _types(p: Product) -> str:
+    """The factors' types as names of instructions have them."""
+    return "_".join(dict.fromkeys(str(x.type) for x in (p.a, p.b)))
 
 
 def _of_warps(p: Product, along: bool) -> str:
     """The instruction of warps for ``p``: that of two factors of 8 bits, or of the wider one's type."""
     if _operand_bytes(p) == 1:
-        return f"m16n{8 if along else 16}k32_{p.a.type}"
+        return f"m16n{8 if along else 16}k32_{_types(p)}"
     return f"m16n8k16_{BF16 if BF16 in (p.a.type, p.b.type) else F16}"
 
 
 def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
     f = FRAGMENTS.get(name) if name in known else None
-    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type) and takes(f, p.b.type)
+    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type, p.b.type)
 
 
 def _bytes(x: Load) -> int:
@@ -129,7 +134,7 @@ def _bytes(x: Load) -> int:
 
 def _operand_bytes(p: Product) -> int:
     """Bytes of an element as the instruction takes it."""
-    return 1 if p.a.type == p.b.type and (p.value.type == I32 or p.a.type in (E4M3, E5M2)) else 2
+    return 1 if p.value.type == I32 or p.a.type == p.b.type in (E4M3, E5M2) else 2
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:

@@ -77,13 +77,14 @@ def _instruction(f: Fragment, part: int) -> str:
     slots = (len(held), f.a.slots * f.operand.bytes // bytes_, f.b.slots * f.operand.bytes // bytes_ // f.parts)
     starts = (0, slots[0], slots[0] + slots[1])
     c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
-    kind, total = PTX_TYPES[f.operand], PTX_ACCUMULATORS[f.accumulator]
+    kinds = ".".join(PTX_TYPES[t] for t in f.operands)
+    total = PTX_ACCUMULATORS[f.accumulator]
     outputs = ", ".join(f'"+{constraint}"(c{i})' for i in held)
     first = part * slots[2]
     numbered = [("x", i) for i in range(slots[1])] + [("y", first + i) for i in range(slots[2])]
     inputs = ", ".join(f'"{register}"({x}[{i}])' for x, i in numbered)
     return f"""\
-  asm volatile("mma.sync.aligned.m{f.m}n{f.n // f.parts}k{f.k}.row.col.{total}.{kind}.{kind}.{total} "
+  asm volatile("mma.sync.aligned.m{f.m}n{f.n // f.parts}k{f.k}.row.col.{total}.{kinds}.{total} "
                "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
                : {outputs} : {inputs});"""
 
@@ -148,7 +149,8 @@ __device__ inline void wgmma_wait() {
 def warpgroup_helper(f: Fragment) -> str:
     """All steps of one tile product: fence, one wgmma per ``f.k`` terms (a: rows along k, b: rows along n), wait."""
     n = f.c.slots
-    kind, total = PTX_TYPES[f.operand], PTX_ACCUMULATORS[f.accumulator]
+    kinds = ".".join(PTX_TYPES[t] for t in f.operands)
+    total = PTX_ACCUMULATORS[f.accumulator]
     constraint, held = ("f", "float") if f.accumulator == F32 else ("r", "int")
     parameters = ", ".join(f"{held}& c{i}" for i in range(n))
     registers = ", ".join(f"%{i}" for i in range(n))
@@ -168,7 +170,7 @@ __device__ inline void mma_{f.name}(
     const int next = Panel ? 128 : {f.operand.bytes};
     const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * next, Panel ? Panel : 16);
     asm volatile("{{ .reg .pred keep; setp.ne.b32 keep, %{n + 2}, 0;\\n\\t"
-                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.{total}.{kind}.{kind} "
+                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.{total}.{kinds} "
                  "{{{registers}}}, %{n}, %{n + 1}, keep{signs}; }}"
                  : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)){turned});
   }}

@@ -122,11 +122,11 @@ class Tensorize(Pass[Arguments]):
 
 def _fragment(p: Product, name: str | None) -> Fragment:
     locs = (p.loop.loc,) if p.loop.loc else ()
-    types = {x.type for x in (p.a, p.b)}
-    sums = [f for f in FRAGMENTS.values() if p.value.type == f.accumulator and all(takes(f, t) for t in types)]
-    fits = [f for f in sums if not f.from_shared or types == {f.operand}]  # which reads elements as they lie
-    fits.sort(key=lambda f: types != {f.operand})  # elements as they lie before those that are converted
-    have = " and ".join(sorted(map(str, types)))
+    types = (p.a.type, p.b.type)
+    sums = [f for f in FRAGMENTS.values() if p.value.type == f.accumulator and takes(f, *types)]
+    fits = [f for f in sums if not f.from_shared or types == f.operands]  # which reads elements as they lie
+    fits.sort(key=lambda f: types != f.operands)  # elements as they lie before those that are converted
+    have = " and ".join(sorted(map(str, set(types))))
     if not fits:
         raise Refusal("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
     if name is not None and name not in [f.name for f in fits]:

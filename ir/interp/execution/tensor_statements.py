@@ -171,7 +171,7 @@ def _accumulate(
     if keep is not None and not keep.all():
         held = np.where(keep[:, None], held, domain.const(zero(f.accumulator).value, f.accumulator))
     total = _gather(held, n, f.c, (f.m, f.n), f.warp)
-    a, b = (domain.cast(x.reshape(-1), f.operand, f.accumulator).reshape(x.shape) for x in (a, b))
+    a, b = (domain.cast(x.reshape(-1), t, f.accumulator).reshape(x.shape) for x, t in zip((a, b), f.operands))
     step = f.k // f.steps
     for start in range(0, a.shape[2], step):
         ks = slice(start, start + step)

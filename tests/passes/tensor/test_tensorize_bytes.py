@@ -75,6 +75,17 @@ def test_tiles_come_by_matrix_loads_and_sums_are_exact(index: str, shape: str, e
     assert verify(lowered) == [] and differ(before, lowered, elem) is None
 
 
+@pytest.mark.parametrize(("first", "second"), [("u8", "i8"), ("i8", "u8")])
+@pytest.mark.parametrize(("index", "shape"), [(ALONG_COLUMNS, WIDE), (ALONG_TERMS, NARROW)])
+def test_signs_may_differ(first: str, second: str, index: str, shape: str) -> None:
+    before = parse_kernel(TEXT.replace("INDEX", index).replace("A: i8", f"A: {first}").replace("B: i8", f"B: {second}"))
+    lowered = materialise(applied(before, TILED.replace("FRAGMENT", f"fragment={shape}_{first}_{second}")))
+    given = arguments(33, 48, 144, first) | {"B": arguments(33, 48, 144, second)["B"]}
+    assert verify(lowered) == [] and equivalent(before, lowered, [given]) is None
+    kinds = {"u8": "u8", "i8": "s8"}
+    assert f".s32.{kinds[first]}.{kinds[second]}.s32" in emit(lowered, "cuda").text
+
+
 BY_WARPGROUPS = (
     "divisible-by{K=128} | tile{loops=row,col sizes=64,64} | tile{loops=k sizes=128 tail=exact}"
     " | register-tile{loop=k_tile} | tensorize{loop=k fragment=m64n64k32_i8 warps=1,1 pairs=yes}"
