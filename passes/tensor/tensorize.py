@@ -70,7 +70,7 @@ from ktc.passes.core.argument_kinds import KnobSpec, Loops, Size
 from ktc.passes.core.arguments import knobs, option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
-from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.refusals import Refusal, Result, allowed, attempted
 
 from .contractions import Product, pars, product_of
 
@@ -106,7 +106,8 @@ class Tensorize(Pass[Arguments]):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For | Reduce) and allowed(product_of, kernel, s):
+            p = attempted(product_of, kernel, s) if isinstance(s, For | Reduce) else None
+            if isinstance(p, Product) and allowed(_fragment, p, None):
                 out.append(Site(self.step(loop=place_of(kernel, s)), "products on tensor cores"))
         return out
 
