@@ -122,7 +122,11 @@ def _of_warps(p: Product, along: bool) -> str:
 
 
 def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
+    """Whether the device, which has the instructions ``known``, has the one called ``name``, and it takes the factors:
+    floats of 8 bits where the device converts them by itself."""
     f = FRAGMENTS.get(name) if name in known else None
+    if any(x.type in (E4M3, E5M2) and f"m16n8k32_{x.type}" not in known for x in (p.a, p.b)):
+        return False
     return f is not None and p.value.type == f.accumulator and takes(f, p.a.type, p.b.type)
 
 
