@@ -106,7 +106,9 @@ class Tensorize(Pass[Arguments]):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            p = attempted(product_of, kernel, s) if isinstance(s, For | Reduce) else None
+            if not isinstance(s, For | Reduce):
+                continue
+            p = attempted(product_of, kernel, s)
             if isinstance(p, Product) and allowed(_fragment, p, None):
                 out.append(Site(self.step(loop=place_of(kernel, s)), "products on tensor cores"))
         return out
