@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ktc.ir.interp import equivalent
+from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Mma, Store, TileMma
 from ktc.ir.text import parse_kernel
@@ -136,3 +136,4 @@ def test_beside_the_products_of_warpgroups(copied: str) -> None:
     a, b = (rng.integers(0, 256, size).astype(np.uint8) for size in (m * k, k * n))
     given = {"C": np.zeros(m * n, np.int32), "A": a, "B": b, "za": 113, "zb": np.zeros(n, np.int32), "M": m, "N": n}
     assert equivalent(before, lowered, [given | {"K": k}]) is None
+    assert run(lowered, given | {"K": k}).findings == []
