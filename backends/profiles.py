@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fragments import INSTRUCTIONS
+from ktc.ir.types import E4M3, E5M2
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,10 @@ class Profile:
 
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
-WARP_FRAGMENTS = frozenset(f.name for f in INSTRUCTIONS.values() if not f.from_shared)
+OF_FP8 = frozenset(f.name for f in INSTRUCTIONS.values() if f.operand in (E4M3, E5M2))
+"""Fragments of floats of 8 bits: from compute capability 8.9 on, which converts pairs of them in one instruction."""
+
+WARP_FRAGMENTS = frozenset(f.name for f in INSTRUCTIONS.values() if not f.from_shared) - OF_FP8
 
 PROFILES: dict[str, Profile] = {
     p.name: p
@@ -102,6 +106,14 @@ def profile_for(target: str, profile: str | None = None) -> Profile:
     return found
 
 
+def _fragments(number: int) -> frozenset[str]:
+    """What the tensor cores of compute capability ``number`` multiply: warpgroups are those of 9.0 alone."""
+    since = ((89, WARP_FRAGMENTS | OF_FP8), (80, WARP_FRAGMENTS))
+    if number == 90:
+        return PROFILES["cuda-sm90"].fragments
+    return next((names for least, names in since if number >= least), frozenset())
+
+
 def _other_gpu(name: str) -> Profile | None:
     """The profile of a GPU outside the table: its family's, with what depends on the architecture corrected."""
     if match := re.fullmatch(r"cuda-sm(\d+)([af]?)", name):
@@ -113,11 +125,7 @@ def _other_gpu(name: str) -> Profile | None:
             arch=f"sm_{match[1]}{match[2]}",
             async_copy=number >= 80,
             bulk_copy=number >= 90,
-            fragments=base.fragments
-            if number == 90
-            else PROFILES["cuda-sm80"].fragments
-            if number >= 80
-            else frozenset(),
+            fragments=_fragments(number),
         )
     if match := re.fullmatch(r"hip-(gfx[0-9a-f]+)", name):
         with_graphics = match[1].startswith("gfx1")

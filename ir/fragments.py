@@ -57,7 +57,8 @@ class Fragment:
 
     Products are exact in the accumulator's type; sums are taken in any order and may be truncated instead of rounded.
     ``a`` and ``b`` are None for an instruction that reads its operands from shared memory itself. ``parts``:
-    instructions that it takes, whose columns alternate.
+    instructions that it takes, whose columns alternate; ``steps``: along ``k``, one after another. ``other``: the type
+    of the second factor's elements, where it differs.
     """
 
     name: str
@@ -71,6 +72,13 @@ class Fragment:
     c: Layout
     warp: int = 32
     parts: int = 1
+    steps: int = 1
+    other: Scalar | None = None
+
+    @property
+    def operands(self) -> tuple[Scalar, Scalar]:
+        """The types of both factors' elements."""
+        return self.operand, self.other or self.operand
 
     @property
     def truncates(self) -> bool:
@@ -92,11 +100,12 @@ def _m16n8k16(operand: Scalar) -> Fragment:
     )  # fmt: skip
 
 
-def _warpgroup(n: int, operand: Scalar) -> Fragment:
+def _warpgroup(n: int, operand: Scalar, other: Scalar) -> Fragment:
     """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16 and k32): four warps, sixteen rows each."""
     k = 32 // operand.bytes
     return Fragment(
-        f"m64n{n}k{k}_{operand.name}", 64, n, k, operand, F32 if operand.is_float else I32, a=None, b=None, warp=128,
+        _named(f"m64n{n}k{k}", operand, other), 64, n, k, operand, F32 if operand.is_float else I32, a=None, b=None,
+        warp=128, other=other,
         c=Layout((Digit(4, 0, 2), Digit(8, 1, 0), Digit(4, 16, 0)),
                  (Digit(2, 0, 1), Digit(2, 8, 0), Digit(n // 8, 0, 8))),
     )  # fmt: skip
@@ -105,30 +114,40 @@ def _warpgroup(n: int, operand: Scalar) -> Fragment:
 _GROUP, _PAIR = Digit(8, 1, 0), Digit(2, 0, 1)
 
 
-def _m16n8k32(operand: Scalar) -> Fragment:
-    """PTX ISA 8.5, 9.7.14.5.10 (matrix fragments for mma.m16n8k32, integers of 8 bits)."""
+def _named(shape: str, operand: Scalar, other: Scalar) -> str:
+    return f"{shape}_{operand.name}" if other == operand else f"{shape}_{operand.name}_{other.name}"
+
+
+def _m16n8k32(operand: Scalar, other: Scalar) -> Fragment:
+    """PTX ISA 8.5, 9.7.14.5.10 (matrix fragments for mma.m16n8k32, integers of 8 bits). Floats of 8 bits lie likewise,
+    and are multiplied as halves, 16 terms at a time: an instruction for them as they are keeps too few bits of sums."""
+    total, steps = (F32, 2) if operand.is_float else (I32, 1)
     return Fragment(
-        f"m16n8k32_{operand.name}", 16, 8, 32, operand, I32,
+        _named("m16n8k32", operand, other), 16, 8, 32, operand, total, steps=steps, other=other,
         a=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0), Digit(2, 0, 16))),
         b=Layout((Digit(4, 4, 0), Digit(8, 0, 1)), (Digit(4, 1, 0), Digit(2, 16, 0))),
         c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR, Digit(2, 8, 0))),
     )  # fmt: skip
 
 
-def _m16n16k32(operand: Scalar) -> Fragment:
+def _m16n16k32(operand: Scalar, other: Scalar) -> Fragment:
     """Two m16n8k32, one for even columns and one for odd ones: what a transposing load of bytes that lie along columns
     gives (:data:`PAIRED`), and four neighbouring results a lane."""
-    half = _m16n8k32(operand)
+    half = _m16n8k32(operand, other)
     return Fragment(
-        f"m16n16k32_{operand.name}", 16, 16, 32, operand, I32, half.a, parts=2,
+        _named("m16n16k32", operand, other), 16, 16, 32, operand, half.accumulator, half.a, parts=2, steps=half.steps,
+        other=other,
         b=Layout((Digit(4, 4, 0), Digit(8, 0, 2)), (Digit(4, 1, 0), Digit(2, 16, 0), Digit(2, 0, 1))),
         c=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0))),
     )  # fmt: skip
 
 
+_OF_BYTES = ((I8, I8), (U8, U8), (I8, U8), (U8, I8))
+
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(make(t) for t in (I8, U8) for make in (_m16n8k32, _m16n16k32)),
-    *(_warpgroup(n, t) for t in (F16, BF16, I8, U8) for n in (64, 128, 192, 256)),
+    _m16n8k16(F16), _m16n8k16(BF16),
+    *(make(*t) for t in (*_OF_BYTES, (E4M3, E4M3), (E5M2, E5M2)) for make in (_m16n8k32, _m16n16k32)),
+    *(_warpgroup(n, *t) for t in ((F16, F16), (BF16, BF16), *_OF_BYTES) for n in (64, 128, 192, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
 
@@ -169,9 +188,10 @@ HELD: dict[Scalar, frozenset[Scalar]] = {
 """Types whose every value an operand's type has: such elements may be converted to it on their way to registers."""
 
 
-def takes(f: Fragment, elem: Type) -> bool:
-    """Whether ``f`` multiplies elements of the type ``elem``: its own, or one that converts to it without rounding."""
-    return elem == f.operand or elem in HELD.get(f.operand, frozenset())
+def takes(f: Fragment, *elems: Type) -> bool:
+    """Whether ``f`` multiplies elements of these types, first and second factor: those of its operands, or such as
+    convert to them without rounding."""
+    return all(e == t or e in HELD.get(t, frozenset()) for e, t in zip(elems, f.operands, strict=True))
 
 
 PANEL_BYTES = 128

@@ -16,7 +16,7 @@ from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fragments import FRAGMENTS, PANEL, takes
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Load
-from ktc.ir.types import BF16, F16, I32, Scalar
+from ktc.ir.types import BF16, E4M3, E5M2, F16, I32, Scalar
 from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.tensor.contractions import Product, products
 from ktc.search.target import DeviceInfo
@@ -104,21 +104,30 @@ def tensor_products(
 def _of_warpgroups(p: Product, t: Tile, along: bool) -> str:
     """The instruction of warpgroups for ``p``, whose second factor lies ``along`` the terms or not; "" if there is
     none: of bytes they read rows along the terms alone, and they convert nothing."""
-    if p.a.type != p.b.type or (not along and _bytes(p.a) == 1):
+    if not along and _bytes(p.a) == 1:
         return ""
-    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{p.a.type}"
+    return f"m64n{t.fragment}k{32 // _bytes(p.a)}_{_types(p)}"
+
+
+def _types(p: Product) -> str:
+    """The factors' types as names of instructions have them."""
+    return "_".join(dict.fromkeys(str(x.type) for x in (p.a, p.b)))
 
 
 def _of_warps(p: Product, along: bool) -> str:
-    """The instruction of warps for ``p``: of bytes for sums of i32, else that of the wider factor's type."""
-    if p.value.type == I32:
-        return f"m16n{8 if along else 16}k32_{p.a.type}"
+    """The instruction of warps for ``p``: that of two factors of 8 bits, or of the wider one's type."""
+    if _operand_bytes(p) == 1:
+        return f"m16n{8 if along else 16}k32_{_types(p)}"
     return f"m16n8k16_{BF16 if BF16 in (p.a.type, p.b.type) else F16}"
 
 
 def _fits(p: Product, name: str, known: frozenset[str]) -> bool:
+    """Whether the device, which has the instructions ``known``, has the one called ``name``, and it takes the factors:
+    floats of 8 bits where the device converts them by itself."""
     f = FRAGMENTS.get(name) if name in known else None
-    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type) and takes(f, p.b.type)
+    if any(x.type in (E4M3, E5M2) and f"m16n8k32_{x.type}" not in known for x in (p.a, p.b)):
+        return False
+    return f is not None and p.value.type == f.accumulator and takes(f, p.a.type, p.b.type)
 
 
 def _bytes(x: Load) -> int:
@@ -129,7 +138,7 @@ def _bytes(x: Load) -> int:
 
 def _operand_bytes(p: Product) -> int:
     """Bytes of an element as the instruction takes it."""
-    return 1 if p.value.type == I32 else 2
+    return 1 if p.value.type == I32 or p.a.type == p.b.type in (E4M3, E5M2) else 2
 
 
 def clocks(p: Product, t: Tile, trips: dict[str, int | None], units: int) -> float:
@@ -163,7 +172,7 @@ def _schedules(kernel: Kernel, p: Product, t: Tile, shared: int, waves: int) -> 
     x_lanes, y_lanes = (ACCESS_BYTES // _bytes(x) for x in (p.a, p.b))
     along = runs_along(kernel, p, p.b)
     fragment = _of_warpgroups(p, t, along) if exact else _of_warps(p, along)
-    named = f" fragment={fragment}" if exact or p.value.type == I32 else ""
+    named = f" fragment={fragment}" if exact or _operand_bytes(p) == 1 else ""
     product = (
         f"tile{{loops={','.join(order)} sizes={','.join(str(sizes[x]) for x in order)}}}"
         f" | tile{{loops={term} sizes={terms_} tail={'exact' if exact else 'cut'}}} | register-tile{{loop={k}}}"

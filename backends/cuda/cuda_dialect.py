@@ -28,7 +28,16 @@ from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
 from . import bulk_copies
 from .negations import WORDS, negated, negations_apart
-from .tensor_cores import DESCRIPTOR, LDMATRIX, LDMATRIX_PAIRED, WARPGROUP_WAIT, mma_helper, warpgroup_helper
+from .tensor_cores import (
+    DESCRIPTOR,
+    FP8_TYPES,
+    LDMATRIX,
+    LDMATRIX_PAIRED,
+    WARPGROUP_WAIT,
+    halves_helper,
+    mma_helper,
+    warpgroup_helper,
+)
 
 HINTED_HELPERS = """\
 template <int Bytes> struct bits_of;
@@ -200,6 +209,7 @@ class CudaDialect(CxxDialect):
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
         "ldmatrix_paired": LDMATRIX_PAIRED,
+        **{f"halves_of_{t.name}": halves_helper(t) for t in FP8_TYPES},
         "wgmma_descriptor": DESCRIPTOR,
         "wgmma_wait": WARPGROUP_WAIT,
         **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in INSTRUCTIONS.values()},
@@ -331,6 +341,8 @@ class CudaDialect(CxxDialect):
     def mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str) -> str:
         if fragment.name not in self.profile.fragments:
             return super().mma(fragment, acc, a, b)
+        if fragment.operand in FP8_TYPES:
+            self.need(f"halves_of_{fragment.operand.name}")
         self.need(f"mma_{fragment.name}")
         return f"mma_{fragment.name}({', '.join(acc)}, &{a}, &{b});"
 

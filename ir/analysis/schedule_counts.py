@@ -254,7 +254,8 @@ def _waiting(a: Access, threads: int) -> float:
 
 
 def _synchronised(kernel: Kernel, count: Counts) -> tuple[float, float]:
-    """Operations on tensor cores of the whole launch, and barriers that one thread passes."""
+    """Operations on tensor cores of the whole launch, in the time of those on halves (integers of 8 bits take half as
+    long), and barriers that one thread passes."""
     operations = barriers = 0.0
     for v in visits(kernel):
         repeats = count.times(tuple(x for x in v.axes if x.kind not in ("thread", "block")))
@@ -264,5 +265,6 @@ def _synchronised(kernel: Kernel, count: Counts) -> tuple[float, float]:
             f = INSTRUCTIONS[v.stmt.fragment]
             groups = (count.extent("block") or 1) * ((count.extent("thread") or f.warp) / f.warp)
             depth = v.stmt.depth if isinstance(v.stmt, TileMma) else f.k
-            operations += 2.0 * f.m * f.n * depth * repeats * groups
+            share = 0.5 if f.operand.is_int else 1.0
+            operations += 2.0 * share * f.m * f.n * depth * repeats * groups
     return operations, barriers

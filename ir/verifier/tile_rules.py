@@ -78,11 +78,11 @@ def tile_mma(s: TileMma) -> Iterator[Complaint]:
     yield from _accumulators(s, f)
     bad = [*access(s.a, s.a_index), *access(s.b, s.b_index)]
     yield from bad
-    for sym, dims in ((s.a, 2), (s.b, 2 if s.trans else 3)) if not bad else ():
+    for sym, dims, elem in zip((s.a, s.b), (2, 2 if s.trans else 3), f.operands) if not bad else ():
         t = sym.type
-        tile = t if isinstance(t, Array) and t.space == "shared" and t.elem == f.operand else None
+        tile = t if isinstance(t, Array) and t.space == "shared" and t.elem == elem else None
         if tile is None or len(tile.shape) < dims or not _in_panels(tile):
-            yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {most}"
+            yield "V-MMA", f"'{sym.name}' is no shared tile of {elem} in rows of {most}"
     if s.depth < 1 or s.depth % f.k or s.depth > most:
         yield "V-MMA", f"{f.name} takes {f.k} to {most} terms in steps of {f.k}, not {s.depth}"
     if f.operand.bits == 8 and not s.trans:
@@ -112,8 +112,8 @@ def mma(s: Mma) -> Iterator[Complaint]:
         yield "V-MMA", f"no fragment '{s.fragment}' in registers; there are {known}"
         return
     yield from _accumulators(s, f)
-    for what, x, layout in (("a", s.a, f.a), ("b", s.b, f.b)):
+    for what, x, layout, operand in (("a", s.a, f.a, f.operands[0]), ("b", s.b, f.b, f.operands[1])):
         t = x.type
         n, elem = (t.n, t.elem) if isinstance(t, Vec) else (1, t)
-        if elem != f.operand or n != layout.slots:
-            yield "V-MMA", f"operand {what} of {f.name} is {layout.slots} elements of {f.operand} a lane"
+        if elem != operand or n != layout.slots:
+            yield "V-MMA", f"operand {what} of {f.name} is {layout.slots} elements of {operand} a lane"

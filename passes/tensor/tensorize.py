@@ -70,7 +70,7 @@ from ktc.passes.core.argument_kinds import KnobSpec, Loops, Size
 from ktc.passes.core.arguments import knobs, option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
-from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.core.refusals import Refusal, Result, allowed, attempted
 
 from .contractions import Product, pars, product_of
 
@@ -106,7 +106,10 @@ class Tensorize(Pass[Arguments]):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body):
-            if isinstance(s, For | Reduce) and allowed(product_of, kernel, s):
+            if not isinstance(s, For | Reduce):
+                continue
+            p = attempted(product_of, kernel, s)
+            if isinstance(p, Product) and allowed(_fragment, p, None):
                 out.append(Site(self.step(loop=place_of(kernel, s)), "products on tensor cores"))
         return out
 
@@ -122,10 +125,11 @@ class Tensorize(Pass[Arguments]):
 
 def _fragment(p: Product, name: str | None) -> Fragment:
     locs = (p.loop.loc,) if p.loop.loc else ()
-    types = {x.type for x in (p.a, p.b)}
-    sums = [f for f in FRAGMENTS.values() if p.value.type == f.accumulator and all(takes(f, t) for t in types)]
-    fits = [f for f in sums if not f.from_shared or types == {f.operand}]  # which reads elements as they lie
-    have = " and ".join(sorted(map(str, types)))
+    types = (p.a.type, p.b.type)
+    sums = [f for f in FRAGMENTS.values() if p.value.type == f.accumulator and takes(f, *types)]
+    fits = [f for f in sums if not f.from_shared or types == f.operands]  # which reads elements as they lie
+    fits.sort(key=lambda f: types != f.operands)  # elements as they lie before those that are converted
+    have = " and ".join(sorted(map(str, set(types))))
     if not fits:
         raise Refusal("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
     if name is not None and name not in [f.name for f in fits]:

@@ -164,16 +164,17 @@ def _tile(
 def _accumulate(
     machine: Machine, acc: tuple[Expr, ...], f: Fragment, a, b, frame: Frame, act: Active, keep=None
 ) -> None:
-    """``acc += a @ b``, one k after another; a hardware step of ``f.k`` terms is truncated once."""
+    """``acc += a @ b``, one k after another; a hardware step, ``f.k`` terms or a part of them, is truncated once."""
     state, ev, domain = machine.state, machine.ev, machine.state.domain
     n = frame.count(act)
     held = np.stack([spread(ev(x, frame, act), n) for x in acc], axis=1)
     if keep is not None and not keep.all():
         held = np.where(keep[:, None], held, domain.const(zero(f.accumulator).value, f.accumulator))
     total = _gather(held, n, f.c, (f.m, f.n), f.warp)
-    a, b = (domain.cast(x.reshape(-1), f.operand, f.accumulator).reshape(x.shape) for x in (a, b))
-    for start in range(0, a.shape[2], f.k):
-        ks = slice(start, start + f.k)
+    a, b = (domain.cast(x.reshape(-1), t, f.accumulator).reshape(x.shape) for x, t in zip((a, b), f.operands))
+    step = f.k // f.steps
+    for start in range(0, a.shape[2], step):
+        ks = slice(start, start + step)
         total = domain.multiplied(total, a[:, :, ks], b[:, ks], f.accumulator, f.truncates)
     row, col = _places(f.c, f.warp)
     results = total[:, row, col].reshape(n, f.c.slots)

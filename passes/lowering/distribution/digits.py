@@ -88,10 +88,11 @@ def reduced(e: Expr, known: Mapping[Expr, Reach]) -> Expr:
 
 
 def _signed(x: Expr) -> Expr:
-    """Hardware indices as operands are numbers like the others: comparing terms took their conversions off."""
+    """Hardware indices as operands are numbers like the others: comparing terms took their conversions off, and what
+    they are divided by may still be of their type."""
     if not isinstance(x, Binary) or not any(isinstance(y, HwIndex) for y in (x.a, x.b)):
         return x
-    a, b = (cast(y, I32) if isinstance(y, HwIndex) else y for y in (x.a, x.b))
+    a, b = (cast(y, I32) if isinstance(y, HwIndex | Const) else y for y in (x.a, x.b))
     return dataclasses.replace(x, a=a, b=b)
 
 

@@ -30,7 +30,7 @@ MATRICES = 4
 
 def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: State) -> tuple[Body, Expr] | None:
     """(statements that load the operand's registers, the operand of one ``mma``); None where it cannot be shown."""
-    trans = _orientation(x, st) if x.load.type == f.operand else None
+    trans = _orientation(x, st) if x.load.type == x.elem else None
     if trans is None:
         return None
     paired = _paired(f, x, st)
@@ -40,7 +40,7 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
         matrices *= d.size
     if matrices not in (1, 2, MATRICES):
         return None
-    width = 32 // f.operand.bits * matrices
+    width = 32 // x.elem.bits * matrices
     outer = [j for j, _ in x.side.outer]
     pair = outer[0] if paired else None
     values = _row_of_lane(x, k, digits, pair, trans, f)
@@ -49,7 +49,7 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
         return None
     st.alignments.setdefault(x.load.buffer, 16)
     extents = tuple(_halved(j.extent) if j is pair else j.extent for j in outer)
-    registers = fresh(name, Array(f.operand, (*extents, i32(width))))
+    registers = fresh(name, Array(x.elem, (*extents, i32(width))))
     loops = tuple(Jam(fresh(j.var.name, I32), n, j.kind, j.owner) for j, n in zip(outer, extents))
     env = {j.var: Var(v.var) for j, v in zip(outer, loops)}
     known: dict[Expr, float] = {**st.counts}

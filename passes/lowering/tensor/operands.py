@@ -42,13 +42,15 @@ class Operand:
     row: Sym
     col: Sym
     side: Side
+    elem: Scalar  # as the instruction takes it
 
 
 def operands(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: State) -> tuple[Operand, Operand]:
     """The factors as operands in registers."""
     a, b = factors_of(s, acc, f, rows, cols, st)
     assert f.a is not None and f.b is not None
-    return Operand(a, f.a, rows.var, s.var, rows), Operand(b, f.b, s.var, cols.var, cols)
+    first, second = f.operands
+    return Operand(a, f.a, rows.var, s.var, rows, first), Operand(b, f.b, s.var, cols.var, cols, second)
 
 
 def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: State) -> tuple[Load, Load]:
@@ -60,13 +62,14 @@ def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: Sta
         env[d.sym] = substitute_expr(d.init, env)
     value = st.resolve(substitute_expr(acc.value, env))
     factors = (value.a, value.b) if isinstance(value, Binary) and value.op == "*" else ()
-    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load) and takes(f, x.x.type)]
-    if len(loads) != 2:
-        why = f"what is summed is not a product of two {f.operand} elements in {f.accumulator}"
+    loads = [x.x for x in factors if isinstance(x, Cast) and isinstance(x.x, Load)]
+    if len(loads) == 2 and _mentions(loads[1], rows.var):
+        loads.reverse()
+    if len(loads) != 2 or not takes(f, *(x.type for x in loads)):
+        what = " and ".join(map(str, dict.fromkeys(f.operands)))
+        why = f"what is summed is not a product of two elements of {what} in {f.accumulator}"
         raise refusal(s, why, "offset-sums, where an offset is added to one" if f.accumulator == I32 else HINT)
     loads = [Load(x.buffer, tuple(st.resolve(i) for i in x.index), cache=x.cache) for x in loads]
-    if _mentions(loads[1], rows.var):
-        loads.reverse()
     for load, own, other in ((loads[0], rows, cols), (loads[1], cols, rows)):
         if is_private(load.buffer):
             raise refusal(s, f"'{load.buffer.name}' is private to a thread: operands come from memory")
@@ -108,7 +111,7 @@ def fill(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds
     found = matrix_loads(name, f, x, k, st) if bounds.always else None
     if found is not None:
         return found
-    registers = fresh(name, Array(f.operand, (*(j.extent for j, _ in x.side.outer), i32(x.layout.slots))))
+    registers = fresh(name, Array(x.elem, (*(j.extent for j, _ in x.side.outer), i32(x.layout.slots))))
     at = tuple(Var(j.var) for j, _ in x.side.outer)
     inner = [
         Store(registers, (*at, i32(slot)), _element(f, x, k, bounds, st, slot), loc=None)
@@ -124,8 +127,8 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
     index = {x.row: add(_lane_offset(x.layout, rows=True), row), x.col: add(_lane_offset(x.layout, rows=False), col)}
     values = {x.side.var: add(x.side.origin, index[x.side.var]), k[0]: add(k[1], index[k[0]])}
     element: Expr = at_indices(x.load, values, st)
-    if element.type != f.operand:
-        element = Cast(f.operand, element)
+    if element.type != x.elem:
+        element = Cast(x.elem, element)
     cond: Expr | None = None
     for g in bounds.others:
         cond = both(cond, st.expr(g.cond))
@@ -133,7 +136,7 @@ def _element(f: Fragment, x: Operand, k: tuple[Sym, Expr], bounds: Bounds, st: S
         cond = both(cond, lt(values[x.side.var], bounds.side))
     if bounds.k is not None:
         cond = both(cond, lt(values[k[0]], bounds.k))
-    return element if cond is None else Select(cond, element, zero(f.operand))
+    return element if cond is None else Select(cond, element, zero(x.elem))
 
 
 def _lane_offset(layout: Layout, rows: bool) -> Expr:

@@ -40,8 +40,10 @@ def lower_tile(
         LoweringError: E-LOWER-MMA.
     """
     a, b = factors_of(s, s.accs[0], f, rows, cols, st)
-    if {a.type, b.type} != {f.operand}:
-        raise refusal(s, f"{f.name} reads elements of {f.operand} as they lie", "an instruction of warps")
+    if (a.type, b.type) != f.operands:
+        raise refusal(
+            s, f"{f.name} reads elements of {' and '.join(map(str, f.operands))} as they lie", "an instruction of warps"
+        )
     depth, most = st.decide.value(extent), panel_of(f.operand)
     if depth is None or depth % f.k or depth > most or not (rows.loop.covered and cols.loop.covered):
         raise refusal(s, f"{f.name} multiplies whole tiles of up to {most} terms", HINT)

@@ -90,3 +90,10 @@ def test_weights_in_bytes_feed_the_instruction_of_halves() -> None:
     mixed = HALF.replace("w: f16 const*", "w: i8 const*")
     found = ideas(mixed)
     assert found and all("fragment" not in s and "stage-shared{array=w loop=c_tile.* vec=16}" in s for s in found)
+
+
+def test_floats_of_8_bits_only_where_the_device_converts_them() -> None:
+    narrow = HALF.replace("f16 const*", "e4m3 const*")
+    assert all("fragment=m16n16k32_e4m3" in s for s in ideas(narrow)) and ideas(narrow)
+    assert not ideas(narrow, "cuda-sm80")
+    assert not ideas(HALF.replace("w: f16 const*", "w: e4m3 const*"), "cuda-sm80")

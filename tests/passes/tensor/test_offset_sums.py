@@ -8,9 +8,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ktc.ir.interp import equivalent
+from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Mma, Store
+from ktc.ir.nodes import Binary, Mma, Store, TileMma
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
@@ -115,3 +115,25 @@ def test_a_sum_that_is_taken_from_the_wrong_offset_is_caught() -> None:
 
     broken = kernel.with_(body=map_body(kernel.body, wrong))
     assert broken.body != kernel.body and differ(before, materialise(broken)) is not None
+
+
+BY_WARPGROUPS = (
+    "divisible-by{K=128} | tile{loops=row,col sizes=64,64} | tile{loops=k sizes=128 tail=exact}"
+    " | register-tile{loop=k_tile} | tensorize{loop=k fragment=m64n64k32_u8 warps=1,1 pairs=yes}"
+    " | stage-shared{array=A loop=k_tile vec=16} | stage-shared{array=B loop=k_tile vec=16} | async-copy{loop=k_tile}"
+    " | multi-buffer{loop=k_tile COPIED} | swizzle-shared{array=A_s} | swizzle-shared{array=B_s}"
+    " | offset-sums{loop=k}"
+)
+
+
+@pytest.mark.parametrize("copied", ["stages=3 by=producer", "stages=3 slack=1"])
+def test_beside_the_products_of_warpgroups(copied: str) -> None:
+    before = product(LESS, f"({SECOND_ALONG} + 128)")
+    lowered = materialise(applied(before, BY_WARPGROUPS.replace("COPIED", copied)))
+    assert any(isinstance(s, TileMma) for s in walk(lowered.body)) and verify(lowered) == []
+    rng = np.random.default_rng(0)
+    m, n, k = 70, 80, 384
+    a, b = (rng.integers(0, 256, size).astype(np.uint8) for size in (m * k, k * n))
+    given = {"C": np.zeros(m * n, np.int32), "A": a, "B": b, "za": 113, "zb": np.zeros(n, np.int32), "M": m, "N": n}
+    assert equivalent(before, lowered, [given | {"K": k}]) is None
+    assert run(lowered, given | {"K": k}).findings == []

@@ -11,6 +11,7 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.cuda.tensor_cores import mma_helper, warpgroup_helper
 from ktc.driver.printing import printed
+from ktc.ir.analysis.schedule_counts import schedule_counts
 from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PAIRED, Digit, paired_row
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
@@ -18,6 +19,7 @@ from ktc.ir.nodes import BulkCopy, MatrixLoad, Mma, TileMma
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import walk
+from ktc.passes.core.catalogue import PASSES
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.lowering.tensor import fragment_products as fragments
 from tests.passes.checks import applied
@@ -73,6 +75,17 @@ def test_tiles_come_by_matrix_loads_and_sums_are_exact(index: str, shape: str, e
     turned = shape == WIDE
     assert {(s.buffer.name, s.width, s.trans) for s in loads} == {("A_s", 16, False), ("B_s", 16, turned)}
     assert verify(lowered) == [] and differ(before, lowered, elem) is None
+
+
+@pytest.mark.parametrize(("first", "second"), [("u8", "i8"), ("i8", "u8")])
+@pytest.mark.parametrize(("index", "shape"), [(ALONG_COLUMNS, WIDE), (ALONG_TERMS, NARROW)])
+def test_signs_may_differ(first: str, second: str, index: str, shape: str) -> None:
+    before = parse_kernel(TEXT.replace("INDEX", index).replace("A: i8", f"A: {first}").replace("B: i8", f"B: {second}"))
+    lowered = materialise(applied(before, TILED.replace("FRAGMENT", f"fragment={shape}_{first}_{second}")))
+    given = arguments(33, 48, 144, first) | {"B": arguments(33, 48, 144, second)["B"]}
+    assert verify(lowered) == [] and equivalent(before, lowered, [given]) is None
+    kinds = {"u8": "u8", "i8": "s8"}
+    assert f".s32.{kinds[first]}.{kinds[second]}.s32" in emit(lowered, "cuda").text
 
 
 BY_WARPGROUPS = (
@@ -211,3 +224,15 @@ def test_a_wrong_layout_is_caught(change: dict, monkeypatch: pytest.MonkeyPatch)
         assert "E-LOWER-MMA" in str(e) or "distributed" in str(e)
         return
     assert differ(before, lowered) is not None
+
+
+def test_sites_are_those_with_an_instruction() -> None:
+    assert PASSES["tensorize"].sites(product())
+    assert not PASSES["tensorize"].sites(parse_kernel(TEXT.replace("INDEX", ALONG_TERMS).replace("B: i8", "B: i16")))
+
+
+def test_bytes_are_counted_as_half_the_work_of_halves() -> None:
+    lowered = materialise(applied(product(), "tensorize{loop=k fragment=m16n8k32_i8 warps=1,1 repeat=1,1}"))
+    sizes = {"M": 16, "N": 8, "K": 64}
+    found = schedule_counts(lowered, sizes)
+    assert found is not None and found.matrix == 16 * 8 * 64

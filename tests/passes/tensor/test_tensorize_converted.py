@@ -66,7 +66,6 @@ def test_weights_in_bytes_are_converted_on_their_way_to_registers(index: str) ->
         ("f16", "u8", "f16"),
         ("bf16", "i8", "bf16"),
         ("i8", "bf16", "bf16"),
-        ("e4m3", "e4m3", "f16"),
         ("e5m2", "e4m3", "f16"),
         ("i8", "i8", "f16"),
         ("e4m3", "bf16", "bf16"),
@@ -76,6 +75,34 @@ def test_the_instruction_is_that_of_the_wider_factor(first: str, second: str, fr
     lowered = materialise(applied(product(first, second), "tensorize{loop=k warps=1,1 repeat=1,1}"))
     assert {s.fragment for s in walk(lowered.body) if isinstance(s, Mma)} == {f"m16n8k16_{fragment}"}
     assert verify(lowered) == [] and "mma_m16n8k16" in emit(lowered, "cuda").text
+
+
+@pytest.mark.parametrize(("index", "shape"), [(ALONG_COLUMNS, "m16n16k32"), (ALONG_TERMS, "m16n8k32")])
+@pytest.mark.parametrize("elem", ["e4m3", "e5m2"])
+def test_floats_of_8_bits_come_by_matrix_loads_and_are_multiplied_as_halves(elem: str, index: str, shape: str) -> None:
+    before = product(elem, elem, index)
+    script = TILED.replace("warps=2,1", f"warps=2,1 fragment={shape}_{elem}").replace("vec=8", "vec=16")
+    lowered = materialise(applied(before, script.replace("loop=k sizes=32", "loop=k sizes=64")))
+    loads = {(s.buffer.name, s.width, s.trans) for s in walk(lowered.body) if isinstance(s, MatrixLoad)}
+    assert loads == {("A_s", 16, False), ("B_s", 16, shape == "m16n16k32")} and verify(lowered) == []
+    rng = np.random.default_rng(0)
+    given = []
+    for m, n, k in ((16, 16, 64), (33, 48, 80)):
+        a, b = (rng.integers(-8, 8, size).astype(numpy_dtype(elem)) for size in (m * k, k * n))
+        given.append({"C": np.zeros(m * n, np.float32), "A": a, "B": b, "M": m, "N": n, "K": k})
+    assert equivalent(before, lowered, given) is None
+    text = emit(lowered, "cuda").text
+    assert f"halves_of_{elem}(x[i]" in text and "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in text
+
+
+def test_floats_of_8_bits_only_where_pairs_are_converted_at_once() -> None:
+    lowered = materialise(applied(product("e4m3", "e4m3"), "tensorize{loop=k warps=1,1 repeat=1,1}"))
+    assert {s.fragment for s in walk(lowered.body) if isinstance(s, Mma)} == {"m16n8k32_e4m3"}
+    for target in ("cuda-sm89", "cuda-sm90", "cuda-sm120"):
+        emit(lowered, target)
+    for target in ("cuda-sm80", "cuda-sm86", "hip"):
+        with pytest.raises(Exception, match="E-BACKEND-MMA"):
+            emit(lowered, target)
 
 
 @pytest.mark.parametrize(("first", "second"), [("f16", "bf16"), ("f16", "i16"), ("f32", "i8")])
