@@ -124,8 +124,6 @@ def settled(nodes: list, env: Env, params: Iterable[str], left: int = DEEPEST) -
     """``nodes`` with what the variables in them hold in their place."""
 
     def held(n: Any) -> Any | None:
-        if isinstance(n, c_ast.StructRef):  # a member is no variable, whatever it is called
-            return c_ast.StructRef(replaced(n.name, held), n.type, n.field)
         value = current(env, n.name) if isinstance(n, c_ast.ID) and n.name not in params else None
         return settled([value], env, params, left - 1)[0] if value is not None and left else None
 

@@ -89,7 +89,10 @@ def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) ->
 
 
 def replaced(node: Any, on: Callable[[Any], Any | None]) -> Any:
-    """A copy of ``node`` with what ``on`` makes of nodes in their place; what it returns None for is kept."""
+    """A copy of ``node`` with what ``on`` makes of nodes in their place; what it returns None for is kept.
+
+    It is not asked about the names of members (``p`` in ``v.p``): they are no variables, whatever they are called.
+    """
     if isinstance(node, list | tuple):
         return type(node)(replaced(n, on) for n in node)
     if not isinstance(node, c_ast.Node):
@@ -98,7 +101,8 @@ def replaced(node: Any, on: Callable[[Any], Any | None]) -> Any:
     if new is not None:
         return new
     out = copy.copy(node)
-    for field in _fields(node):
+    is_member = isinstance(node, c_ast.StructRef) and isinstance(node.field, c_ast.ID)
+    for field in (f for f in _fields(node) if not (is_member and f == "field")):
         setattr(out, field, replaced(getattr(node, field), on))
     return out
 

@@ -821,3 +821,22 @@ def test_what_comes_to_nothing_is_given() -> None:
         name="k.cu",
     )
     assert kernel.launch is not None and dict(kernel.launch.given) == {"off": 0}
+
+
+def test_a_method_is_no_variable_of_its_name() -> None:
+    """``threads`` was put in the place of the method that is called to give it another value."""
+    source = """
+struct Device { int blocks(int n); int threads(); };
+__global__ void fill(int* a, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = 2; }
+__global__ void clear(int* a, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = 0; }
+void go(int* a, Device* d, int m, int most) {
+  int threads = most < 512 ? most : 512, blocks = 8;
+  if (m % 2 == 0) { fill<<<blocks, threads>>>(a, m); return; }
+  blocks = d->blocks(m);
+  threads = d->threads();
+  clear<<<blocks, threads>>>(a, m);
+}
+"""
+    launch = load(source, kernel="clear", name="k.cu").launch
+    assert launch is not None
+    assert [print_expr(e) for e in (launch.grid[0], launch.block[0])] == ["blocks", "threads"]
