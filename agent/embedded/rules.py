@@ -158,11 +158,11 @@ class Rules:
         yield from rows
         for before, kernel in _with(raised, "delinearise", loops=AXES) if not rows else ():
             seen = [facts(kernel, f.sizes) for f in o.facts]
-            for steps, why, gain in lanes(kernel, _able(o, before), seen):
+            for steps, why, gain in lanes(kernel, _able(o, before), seen, o.extents):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         for steps, why, gain in grouped_sums(raised, o.facts, able):
             yield Proposal(f"raise | {steps}", why, gain, self.name)
-        beside = [] if rows else list(lanes(raised, able, o.facts))
+        beside = [] if rows else list(lanes(raised, able, o.facts, o.extents))
         for steps, why, gain in beside:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         for steps, why, gain in carried(raised, units, o.facts, gpu, o.extents):
