@@ -243,6 +243,8 @@ def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | No
     inside = [a for a in found if any(a.moves(s.var.name) for s in leaves)]
     both = [a for a in inside if a.moves(outer.var.name)]
     found = both or inside or found  # what is read once a row, or once a column, is little beside the matrix
+    if not both and inside and all(_is_for_all(s, outer) for s in leaves):
+        return None  # all pairs of two rows: neighbouring threads read the same element, and several rows reuse it
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
     across = sum(a.is_side_by_side(outer.var.name) for a in found)
     name = place_of(kernel, outer)
@@ -256,6 +258,12 @@ def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | No
     if leaves and not _has_threads(outer) and all(map(_is_serial, (s for s in inner if isinstance(s, Par | Reduce)))):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=False, idle=True, unit=bool(along))
     return None
+
+
+def _is_for_all(inner: Loop, outer: Loop) -> bool:
+    """Whether ``inner`` goes through the same in each iteration of ``outer``, which has threads."""
+    ends = (inner.lo, inner.hi) if isinstance(inner, Par | Reduce) else ()
+    return _has_threads(outer) and not any(any(loads_in(e)) or outer.var in used(e) for e in ends)
 
 
 def _has_threads(loop: Loop) -> bool:

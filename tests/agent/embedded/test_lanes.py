@@ -255,3 +255,10 @@ def test_rows_that_memory_ends_have_as_many_lanes_as_elements_on_average(element
     seen = facts(kernel, {"rows": 1 << 12, "wide": 1})
     found = [steps for steps, _, _ in lanes(kernel, able(kernel), (seen,), {"p": elements, "ids": 1 + (1 << 12)})]
     assert first in found[0]
+
+
+def test_what_all_rows_go_through_needs_no_lanes() -> None:
+    """Neighbouring threads read the same element of it."""
+    pairs = THREAD_A_ROW + "    var s: f32 = 0.0\n    for z in 0..rows\n      s += abs(p[z] - p[q])\n    out[q] = s\n"
+    assert proposed(pairs) == []
+    assert proposed(pairs.replace("p[z] -", "p[q * wide + z] -"))
