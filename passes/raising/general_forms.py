@@ -21,6 +21,7 @@ from typing import TypeAlias
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body
 from ktc.ir.null_pointers import known_nulls, with_decided
+from ktc.ir.support.time_limits import OutOfTime
 from ktc.passes.core.base import Refused, Result
 
 Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
@@ -196,7 +197,19 @@ def _of_any_size(kernel: Kernel, checked: Checked) -> Result | None:
     wrong = differs_as_launched(kernel, raised)
     if wrong and not is_unchecked(wrong):
         return None
-    return Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+    found = Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+    return _better_as_written(found, kernel, checked) if left(found) else found
+
+
+def _better_as_written(found: Result, kernel: Kernel, checked: Checked) -> Result:
+    """What becomes of ``kernel`` with its own constants, if fewer parts stay loops over threads than in ``found``, its
+    form for any: how long a tile is may say which of its elements a thread copies."""
+    assert kernel.launch is not None
+    try:
+        plain = _in_any_grid(kernel, checked) or checked(kernel, kernel.launch)
+    except OutOfTime:
+        return found
+    return plain if isinstance(plain, Result) and left(plain) < left(found) else found
 
 
 def _in_any_grid(kernel: Kernel, checked: Checked) -> Result | Refused | None:
