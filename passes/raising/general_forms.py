@@ -18,6 +18,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body
 from ktc.ir.null_pointers import known_nulls, with_decided
@@ -29,6 +30,9 @@ Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
 
 Guessed: TypeAlias = Callable[[Kernel], Body | None]
 """The form that a kernel is likeliest to be raised to, which nothing was compared with; None where there is none."""
+
+LONGEST_TILE = 256
+"""Elements of a tile along one side: of larger constants runs are too long to be compared."""
 
 SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
 
@@ -198,7 +202,8 @@ def _of_any_size(kernel: Kernel, checked: Checked) -> Result | None:
     if wrong and not is_unchecked(wrong):
         return None
     found = Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
-    return _better_as_written(found, kernel, checked) if left(found) else found
+    tiles = all((evaluate(n, {}) or 0) <= LONGEST_TILE for n in numbers.values())
+    return _better_as_written(found, kernel, checked) if tiles and left(found) else found
 
 
 def _better_as_written(found: Result, kernel: Kernel, checked: Checked) -> Result:
