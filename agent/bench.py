@@ -59,6 +59,9 @@ COMPILE_AHEAD = 2
 AS_FAST_AS_MAY_BE = ("memory", "matrix", "launch")
 """What limits a configuration whose knobs the cost model does not know better values for."""
 
+LOOKING = 0.03
+"""Share of a run's time limit in which better values are looked for, of one script at one scenario's sizes."""
+
 
 class Bench:
     """Implements :class:`ktc.agent.lab.Lab` on a device of this machine.
@@ -251,14 +254,16 @@ class Bench:
             scalars, lowered = self.station.scalars(scenario), materialise(c.kernel)
             first = first_configuration(space, lowered, scalars, units)
             expected = self._profiler.expected(lowered, first, scalars) if space.names else None
+            late = time.monotonic() + LOOKING * self._shares.limit
+
+            def seconds(knobs: Config) -> float | None:
+                found = self._profiler.expected(lowered, knobs, scalars) if time.monotonic() < late else None
+                return found.seconds if found is not None else None
+
             if expected is not None and expected.limiter not in AS_FAST_AS_MAY_BE:
-                first = faster_configuration(space, first, lambda knobs: self._seconds(lowered, knobs, scalars))
+                first = faster_configuration(space, first, seconds)
             self._began[key] = first
         return self._began[key]
-
-    def _seconds(self, lowered: Kernel, knobs: Config, scalars: Mapping[str, int | float]) -> float | None:
-        found = self._profiler.expected(lowered, knobs, scalars)
-        return found.seconds if found is not None else None
 
     def _study(self, c: Candidate, scenario: Scenario) -> StudyKey:
         """What the ledger keeps ``c`` under. An original that failed is tried again by the next run, under another key:

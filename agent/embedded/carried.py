@@ -162,6 +162,10 @@ def _takes_vectors(s: Reduce) -> bool:
     return any(isinstance(e, Load) and isinstance(e.type, Vec) for e in all_exprs(s.body))
 
 
+COLUMNS_A_UNIT = 64
+"""Columns for each of a device's units, from which on blocks of some columns give every unit a block."""
+
+
 def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few.
 
@@ -182,8 +186,13 @@ def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -
         rows = f"split-reduction{{loop={name} map=[unroll $U:(4,8), thread.y $TY:(4,8,16,32,64)"
         free = next((a for a in "yz" if a != axis), "y")
         parts = f"block.{free} $PARTS:(8,16,32,43,64,88,128)"
-        yield f"{across} | {rows}, {parts}, seq]}}", "each column's sum by threads and blocks", 20.0
-        yield f"{across} | {rows}, seq]}}", "each column's sum by the threads of a block", 10.0
+        ideas = [
+            (f"{across} | {rows}, {parts}, seq]}}", "each column's sum by threads and blocks", 20.0),
+            (f"{across} | {rows}, seq]}}", "each column's sum by the threads of a block", 10.0),
+        ]
+        columns = [x.trip or 0 for f in facts for x in f.loops if x.name == j]
+        alone = bool(columns) and min(columns) >= COLUMNS_A_UNIT * units  # nothing is to be put together then
+        yield from reversed(ideas) if alone else ideas
 
 
 def shared_columns(raised: Kernel) -> Iterator[Idea]:

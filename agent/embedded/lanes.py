@@ -10,7 +10,7 @@ while the others wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.access_nests import accesses
@@ -20,7 +20,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
 from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.types import F32
-from ktc.ir.walk import used, walk
+from ktc.ir.walk import loads_in, used, walk
 from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.places import PARALLEL, place_of, places_of
 from ktc.passes.memory.row_lengths import most
@@ -65,6 +65,9 @@ LONGEST_COLUMN = 1024
 IN_SHARED = "thread.x $T:(32,128,512)"
 """Threads of a block whose row is kept in shared memory: a warp needs no barrier, others hide more of the waiting."""
 
+LEAST_LANES, BLOCK = 2, 128
+"""Lanes of a row of few elements, and threads of a block of such rows."""
+
 WHOLE_ROUNDS = (" tail=cut", "")
 """Unrolled rounds that are whole ask for nothing, so their loads go out together; without, each is asked about."""
 
@@ -72,16 +75,22 @@ WIDE = ("vec $V, ", "")
 """Before the levels of what moves by one element: wide accesses if they can be, else single ones."""
 
 
-def lanes(raised: Kernel, able: Callable[[str], bool], seen: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+def lanes(
+    raised: Kernel,
+    able: Callable[[str], bool],
+    seen: Sequence[KernelFacts] = (),
+    extents: Mapping[str, int] | None = None,
+) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered, ``seen`` are
-    facts at the sizes that it is tuned for."""
+    facts at the sizes that it is tuned for, ``extents`` elements of the buffers there."""
     alone, narrow = wherever(raised, "narrow")
     before, kernel = _plain(narrow)
     for outer in loops(kernel):
         nest = _nest(kernel, outer, _shortest(seen))
         if nest is not None:
             kept = _kept_across if nest.across else _kept
-            ideas = [*(kept(kernel, nest, seen) if nest.several else ()), *nest.maps()]
+            average = _average(kernel, outer, seen, extents or {})
+            ideas = [*(kept(kernel, nest, seen) if nest.several else ()), *nest.ragged(average), *nest.maps()]
             for steps, why in ideas:
                 first = next((x for x in (alone + before + s for s in steps) if able(x)), None)
                 if first is not None:
@@ -175,6 +184,15 @@ class Nest:
         each = " ".join(f"{name}={inner}" for name in self.inside)
         return f"map{{{self.outer}={outer} {each}{tail}}}"
 
+    def ragged(self, average: int) -> Iterator[tuple[list[str], str]]:
+        """The same where memory says how long rows are, on average shorter than a warp: as many lanes as they need."""
+        if self.across or self.idle or not 0 < average < WARP:
+            return
+        fit = max(LEAST_LANES, 1 << average.bit_length() - 1)
+        own = f"thread.x $LANES:({','.join(str(n) for n in (fit, fit * 2, fit // 2) if LEAST_LANES <= n <= WARP)}), seq"
+        rows = f"thread.y $ROWS:({BLOCK // fit},{2 * BLOCK // fit},{BLOCK // fit // 2}), block.x"
+        yield [self.mapped(f"[{rows}]", f"[{own}]")], "rows side by side, on as many lanes as they have elements"
+
     def maps(self) -> Iterator[tuple[list[str], str]]:
         """Steps of which the first that can be lowered is meant, and why."""
         if self.idle:
@@ -189,6 +207,15 @@ class Nest:
         else:
             for levels, own, why in INSIDE:
                 yield [self.mapped(levels, f"[{wide}{own}]") for wide in WIDE], why
+
+
+def _average(kernel: Kernel, outer: Loop, seen: Sequence[KernelFacts], extents: Mapping[str, int]) -> int:
+    """Elements of an average row of ``outer`` where memory says how long each is: of the longest array that is gone
+    through in rows, as many as there are for each; 0 where that is not known."""
+    rows = max((x.trip or 0 for f in seen for x in f.loops if x.stem == outer.var.stem), default=0)
+    ragged = {s.var.name for s in walk(outer.body) if isinstance(s, Par | Reduce) and any(loads_in(s.hi))}
+    along = [a for a in accesses(kernel) if a.space == "global" and any(a.pattern(n) == "unit" for n in ragged)]
+    return max((extents.get(a.buffer.name, 0) for a in along), default=0) // rows if rows else 0
 
 
 def _shortest(seen: Sequence[KernelFacts]) -> frozenset[str]:
@@ -210,8 +237,11 @@ def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | No
     leaves = [s for s in leaves if s.var.stem not in short]
     names = frozenset(s.var.name for s in leaves)
     found = [a for a in accesses(kernel) if a.space == "global" and names & {x.name for x in a.axes}]
-    both = [a for a in found if a.moves(outer.var.name) and any(a.moves(s.var.name) for s in leaves)]
-    found = both or found  # what is read once a row, or once a column, is little beside the matrix
+    inside = [a for a in found if any(a.moves(s.var.name) for s in leaves)]
+    both = [a for a in inside if a.moves(outer.var.name)]
+    found = both or inside or found  # what is read once a row, or once a column, is little beside the matrix
+    if not both and inside and all(_is_for_all(s, outer) for s in leaves):
+        return None  # all pairs of two rows: neighbouring threads read the same element, and several rows reuse it
     along = [s for s in leaves if any(a.pattern(s.var.name) == "unit" for a in found)]
     across = sum(a.is_side_by_side(outer.var.name) for a in found)
     name = place_of(kernel, outer)
@@ -225,6 +255,12 @@ def _nest(kernel: Kernel, outer: Loop, short: Collection[str] = ()) -> Nest | No
     if leaves and not _has_threads(outer) and all(map(_is_serial, (s for s in inner if isinstance(s, Par | Reduce)))):
         return Nest(name, tuple(places_of(kernel, leaves, PARALLEL)), names, across=False, idle=True, unit=bool(along))
     return None
+
+
+def _is_for_all(inner: Loop, outer: Loop) -> bool:
+    """Whether ``inner`` goes through the same in each iteration of ``outer``, which has threads."""
+    ends = (inner.lo, inner.hi) if isinstance(inner, Par | Reduce) else ()
+    return _has_threads(outer) and not any(any(loads_in(e)) or outer.var in used(e) for e in ends)
 
 
 def _has_threads(loop: Loop) -> bool:

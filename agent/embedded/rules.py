@@ -34,6 +34,7 @@ from .nest_shapes import Idea, Shape, shape_of
 from .planes import planes
 from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
+from .rows_together import rows_together
 from .shared_inputs import shared_inputs
 from .thread_products import staged_products
 from .trials import after, wherever
@@ -158,11 +159,11 @@ class Rules:
         yield from rows
         for before, kernel in _with(raised, "delinearise", loops=AXES) if not rows else ():
             seen = [facts(kernel, f.sizes) for f in o.facts]
-            for steps, why, gain in lanes(kernel, _able(o, before), seen):
+            for steps, why, gain in lanes(kernel, _able(o, before), seen, o.extents):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
-        for steps, why, gain in grouped_sums(raised, o.facts, able):
+        for steps, why, gain in chain(grouped_sums(raised, o.facts, able), rows_together(raised, o.facts, able)):
             yield Proposal(f"raise | {steps}", why, gain, self.name)
-        beside = [] if rows else list(lanes(raised, able, o.facts))
+        beside = [] if rows else list(lanes(raised, able, o.facts, o.extents))
         for steps, why, gain in beside:
             yield Proposal(f"raise | {steps}", why, gain, self.name)
         for steps, why, gain in carried(raised, units, o.facts, gpu, o.extents):

@@ -18,9 +18,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body
 from ktc.ir.null_pointers import known_nulls, with_decided
+from ktc.ir.support.time_limits import OutOfTime
 from ktc.passes.core.base import Refused, Result
 
 Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
@@ -28,6 +30,9 @@ Checked: TypeAlias = Callable[[Kernel, Launch], Result | Refused]
 
 Guessed: TypeAlias = Callable[[Kernel], Body | None]
 """The form that a kernel is likeliest to be raised to, which nothing was compared with; None where there is none."""
+
+LONGEST_TILE = 256
+"""Elements of a tile along one side: of larger constants runs are too long to be compared."""
 
 SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
 
@@ -196,7 +201,20 @@ def _of_any_size(kernel: Kernel, checked: Checked) -> Result | None:
     wrong = differs_as_launched(kernel, raised)
     if wrong and not is_unchecked(wrong):
         return None
-    return Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+    found = Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+    tiles = all((evaluate(n, {}) or 0) <= LONGEST_TILE for n in numbers.values())
+    return _better_as_written(found, kernel, checked) if tiles and left(found) else found
+
+
+def _better_as_written(found: Result, kernel: Kernel, checked: Checked) -> Result:
+    """What becomes of ``kernel`` with its own constants, if fewer parts stay loops over threads than in ``found``, its
+    form for any: how long a tile is may say which of its elements a thread copies."""
+    assert kernel.launch is not None
+    try:
+        plain = _in_any_grid(kernel, checked) or checked(kernel, kernel.launch)
+    except OutOfTime:
+        return found
+    return plain if isinstance(plain, Result) and left(plain) < left(found) else found
 
 
 def _in_any_grid(kernel: Kernel, checked: Checked) -> Result | Refused | None:

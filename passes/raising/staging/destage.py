@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ktc.ir.analysis.uniformity import uniformity_of
-from ktc.ir.fold import cast, simplify
+from ktc.ir.arith.counted_loops import count
+from ktc.ir.fold import add, cast, i32, simplify
 from ktc.ir.nodes import (
     BODY_FIELDS,
     Alloc,
@@ -38,12 +39,13 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Unary,
+    Var,
     VecMake,
     While,
     bodies,
     fresh,
 )
-from ktc.ir.storage import is_shared
+from ktc.ir.storage import is_local_array, is_shared
 from ktc.ir.types import I32, Array, Scalar, Vec, scalar_of
 from ktc.ir.walk import (
     all_exprs,
@@ -65,6 +67,7 @@ from ktc.passes.shared.conjuncts import conjuncts_of
 
 from .flat_rows import by_rows
 from .plain_sums import plain_sum
+from .registers import recomputed
 from .tile_fills import Copy, Table, copies_of, expanded, writes
 from .writer_values import NotStaged
 
@@ -86,7 +89,10 @@ def destaged(body: Body, block: tuple[int, int, int], *, rims: bool = False) -> 
     ``rims``: what a rim one cell wide is filled under counts, too, as if its threads stood where its cells lie.
     """
     regions: list[Staged] = []
-    body = scalarised(body)
+    by_lanes = map_body(body, _lane_by_lane)
+    body = scalarised(by_lanes)
+    if by_lanes is not body and any(is_local_array(s.sym) for s in walk(body) if isinstance(s, Alloc)):
+        body, _ = recomputed(body)  # registers between memory and a tile, or a tile and what is computed of it
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)]:
         varying = uniformity_of(body).varying
         found = None
@@ -105,6 +111,20 @@ def destaged(body: Body, block: tuple[int, int, int], *, rims: bool = False) -> 
     if regions and not any(is_shared(b) for b in used_in(body) | assigned(body)):
         body = map_body(body, lambda s: None if isinstance(s, Barrier) else s)
     return body, tuple(regions)
+
+
+def _lane_by_lane(s: Stmt) -> Stmt:
+    """``s``; of a vector that is loaded to registers, a loop over its lanes."""
+    if not isinstance(s, Store) or not isinstance(s.width, int) or s.width == 1 or not is_local_array(s.buffer):
+        return s
+    value = s.value
+    if not isinstance(value, Load) or value.width != s.width:
+        return s
+    lane = fresh("lane", I32)
+    here = (*s.index[:-1], add(cast(s.index[-1], I32), Var(lane)))
+    there = (*value.index[:-1], add(value.index[-1], cast(Var(lane), scalar_of(value.index[-1].type))))
+    one = dataclasses.replace(s, index=here, value=dataclasses.replace(value, index=there, width=1), width=1)
+    return count(lane, i32(s.width), one)
 
 
 def _without(

@@ -15,7 +15,7 @@ from math import gcd
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial
 from ktc.ir.fold import cast, evaluate, i32, simplify
-from ktc.ir.nodes import Alloc, Body, Expr, For, If, Load, Stmt, Store, Sym, fresh
+from ktc.ir.nodes import Alloc, Binary, Body, Expr, For, If, Load, Stmt, Store, Sym, fresh
 from ktc.ir.types import I32, Array
 from ktc.ir.walk import all_exprs, map_body, walk
 
@@ -67,8 +67,11 @@ def _sides(array: Sym, plane: int, indices: Sequence[Polynomial]) -> tuple[int, 
     return (int(whole) // plane, plane // row, row) if row < plane else (int(whole) // plane, plane)
 
 
-def reshaped(body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym, Expr]) -> tuple[Body, Sym]:
-    """``body`` with ``array``, which is flat, of these lengths; and that array."""
+def reshaped(
+    body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym, Expr], divided: bool = False
+) -> tuple[Body, Sym]:
+    """``body`` with ``array``, which is flat, of these lengths; and that array. ``divided``: places in rows that are
+    written are quotients and remainders of what they were, whatever that is made of."""
     t = array.type
     assert isinstance(t, Array)
     new = fresh(array.name, dataclasses.replace(t, shape=tuple(map(i32, sides))))
@@ -82,12 +85,16 @@ def reshaped(body: Body, array: Sym, sides: tuple[int, ...], names: Mapping[Sym,
             out.append(from_polynomial({f: k for f, k in first.items() if k}, I32))
         return (*out, from_polynomial(p, I32))
 
+    def written(index: Sequence[Expr]) -> tuple[Expr, ...]:
+        flat, row = from_polynomial(flat_index(index, names), I32), i32(sides[-1])
+        return (Binary("/", flat, row), Binary("%", flat, row)) if divided else digits(index)
+
     def value(e: Expr) -> Expr:
         return dataclasses.replace(e, buffer=new, index=digits(e.index)) if _is_of(e, array) else e  # type: ignore[attr-defined,call-arg]
 
     def statement(s: Stmt) -> Stmt:
         if isinstance(s, Store) and s.buffer == array:
-            return dataclasses.replace(s, buffer=new, index=digits(s.index))
+            return dataclasses.replace(s, buffer=new, index=written(s.index))
         return dataclasses.replace(s, sym=new) if isinstance(s, Alloc) and s.sym == array else s
 
     return map_body(body, statement, value), new

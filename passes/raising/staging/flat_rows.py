@@ -4,7 +4,8 @@
     sum += s[ty * 16 + i] * ..                        sum += s[ty, i] * ..
 
 What an index is moved by says how long a row may be. A guess: that no column reaches the next row is for whoever builds
-on it to find.
+on it to find. Threads in a row may fill several rows (``s[tid * 4]``, of 16 columns): where rows of what is read say
+nothing of what is written, its place is divided.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def by_rows(body: Body, array: Sym) -> Iterator[tuple[Body, Sym]]:
     names = definitions(body)
     moved = {abs(k) for i in indices_of(body, array) for f, k in flat_index(i, names).items() if f}
     rows = [k for k in sorted(moved, reverse=True) if 1 < k < whole and whole % k == 0]
-    for row in rows[:TRIED]:
-        yield reshaped(body, array, (int(whole) // row, row), names)
+    for divided in (False, True):
+        for row in rows[:TRIED]:
+            yield reshaped(body, array, (int(whole) // row, row), names, divided)
 
 
 __all__ = ["by_rows"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.agent.build import Builder
-from ktc.agent.embedded.carried import counts, scans, whole_sums
+from ktc.agent.embedded.carried import column_sums, counts, scans, whole_sums
 from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.text import parse_kernel
 
@@ -84,3 +84,20 @@ def test_scans_that_raising_found_are_spread_anew() -> None:
     ]
     assert few[0].startswith("distribute{loop=r map=[block.y]} | scan{loop=i") and few[1:] == many
     assert all(Builder(kernel).attempt(s) is None for s in few)
+
+
+PAIRS = """\
+kernel pairs(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 128)) block(128)
+  par i in 0..n @ [thread.x 128, block.x]
+    var s: f32 = 0.0
+    for j in 0..n
+      s += abs(x[i] - x[j])
+    y[i] = s
+"""
+
+
+def test_blocks_put_parts_together_where_columns_alone_leave_units_without_one() -> None:
+    kernel = parse_kernel(PAIRS)
+    many, few = ([s for s, _, _ in column_sums(kernel, 100, (facts(kernel, {"n": n}),))] for n in (6400, 6399))
+    assert "$PARTS" in few[0] and "$PARTS" not in many[0] and many == few[::-1]

@@ -238,3 +238,27 @@ def able_after(raised: Kernel) -> Callable[[str], object]:
     """Whether a script applies, of a kernel that stands as ``raise`` leaves it."""
     build = Builder(raised)
     return lambda script: build.attempt(script.removeprefix("raise").removeprefix(" | "))
+
+
+RAGGED = THREAD_A_ROW + "    var s: f32 = 0.0\n    for z in ids[q]..ids[q + 1]\n      s += p[z]\n    out[q] = s\n"
+
+
+@pytest.mark.parametrize(
+    ("elements", "first"),
+    [(8 << 12, "thread.y $ROWS:(16,32,8), block.x] z=[thread.x $LANES:(8,16,4), seq]"),
+     (3 << 12, "thread.y $ROWS:(64,128,32), block.x] z=[thread.x $LANES:(2,4), seq]"),
+     (40 << 12, "thread.y $ROWS:(1,2,4,8), block.x] z=[vec $V, thread.x $LANES:(8,16,32), seq]"),
+     (0, "thread.y $ROWS:(1,2,4,8), block.x] z=[vec $V, thread.x $LANES:(8,16,32), seq]")],
+)  # fmt: skip
+def test_rows_that_memory_ends_have_as_many_lanes_as_elements_on_average(elements: int, first: str) -> None:
+    kernel = parse_kernel(RAGGED)
+    seen = facts(kernel, {"rows": 1 << 12, "wide": 1})
+    found = [steps for steps, _, _ in lanes(kernel, able(kernel), (seen,), {"p": elements, "ids": 1 + (1 << 12)})]
+    assert first in found[0]
+
+
+def test_what_all_rows_go_through_needs_no_lanes() -> None:
+    """Neighbouring threads read the same element of it."""
+    pairs = THREAD_A_ROW + "    var s: f32 = 0.0\n    for z in 0..rows\n      s += abs(p[z] - p[q])\n    out[q] = s\n"
+    assert proposed(pairs) == []
+    assert proposed(pairs.replace("p[z] -", "p[q * wide + z] -"))

@@ -1,6 +1,6 @@
 """Hand-tiled CUDA kernels, written in the ways people write them; raising should find the plain loops under them."""
 
-from tests.passes.raising.register_tile_sources import IN_QUADS, ONE_BY_ONE
+from tests.passes.raising.register_tile_sources import IN_QUADS, IN_ROUNDS, ONE_BY_ONE, QUADS_IN_REGISTERS, TURNED
 
 TILED_GEMM = """
 #define TILE 8
@@ -365,5 +365,8 @@ STAGED = {
     "transpose-vector": (VECTOR_TRANSPOSE, ("i", "orow")),
     "gemm-in-quads": (IN_QUADS, ("l", "i")),
     "gemm-one-by-one": (ONE_BY_ONE, ("l", "i")),
+    "gemm-in-rounds": (IN_ROUNDS, ("row", "col")),
+    "gemm-turned": (TURNED, ("row", "col")),
+    "gemm-quads-in-registers": (QUADS_IN_REGISTERS, ("l", "i")),
 }
 """Source, and the parallel loops of the plain kernel, outermost first."""
