@@ -30,8 +30,12 @@ from .exact import mismatched
 ROWS = 72
 """Rows of zeros and ones, for each row of the instance, that are looked at in all."""
 
-STANDING_OUT = 1024.0
-"""By how much elements stand out; half precision tells it from what others are."""
+DRAWS = 7
+"""Sets of each element, drawn one after the other, at most."""
+
+STANDING_OUT = 64
+"""What elements that stand out are in exact arithmetic, where others are a few: products of ten of them still have an
+order."""
 
 MOST = 20_000
 """Statements of one run: loops that numbers end may go on without end where these are sets."""
@@ -46,12 +50,12 @@ def lost_failure(job: Job, instance: Instance) -> Failure | None:
     if not asked:
         return None
     plain = job.oracle.inputs(instance.sizes, "exact")
-    shapes = {n: x.shape for n, x in job.oracle.specialised(instance.sizes).items()}
-    if not shapes or sum(x.size for x in plain.values() if isinstance(x, np.ndarray)) > ELEMENTS:
+    inputs = job.oracle.specialised(instance.sizes)
+    if not inputs or sum(x.size for x in plain.values() if isinstance(x, np.ndarray)) > ELEMENTS:
         return None
-    bits = min(finfo(plain[n].dtype).nmant + 1 for n in shapes)
-    for draw in range(-(-ROWS // bits)):
-        drawn = {n: _sets(shape, bits, draw, k) for k, (n, shape) in enumerate(shapes.items())}
+    bits = min(finfo(x.dtype).nmant + 1 for x in inputs.values())
+    for draw in range(min(DRAWS, -(-ROWS // bits))):
+        drawn = {n: _sets(x.shape, bits, draw, k) for k, (n, x) in enumerate(inputs.items())}
         for turned in (name == "min" for name in sorted(asked)):  # a minimum loses what few elements have not
             bit = _telling_bit(job, plain, drawn, bits, turned)
             failure = None if bit is None else _in_numbers(job, instance, plain, drawn, bit, turned)
@@ -86,7 +90,7 @@ def _telling_bit(job: Job, plain: Inputs, drawn: Mapping[str, np.ndarray], bits:
 
 def _in_sets(plain: Inputs, drawn: Mapping[str, np.ndarray], chosen: int, turned: int) -> Inputs:
     """Arguments that are sets of the ``chosen`` bits, without those of them that are ``turned``."""
-    sets = {n: ((x & np.int64(chosen)) ^ np.int64(turned)).astype(plain[n].dtype) for n, x in drawn.items()}
+    sets = {n: ((x & np.int64(chosen)) ^ np.int64(turned)).astype(_type(plain[n])) for n, x in drawn.items()}
     return {**plain, **sets}
 
 
@@ -95,9 +99,14 @@ def _in_numbers(
 ) -> Failure | None:
     """What is wrong where the elements that have ``bit`` stand out as numbers do."""
     by = -STANDING_OUT if turned else STANDING_OUT
-    made = {n: np.where(x >> bit & 1, by, plain[n].astype(np.float64)).astype(plain[n].dtype) for n, x in drawn.items()}
+    made = {n: np.where(x >> bit & 1, by, np.asarray(plain[n], np.float64)).astype(_type(plain[n]))
+            for n, x in drawn.items()}  # fmt: skip
     found = _difference(job, {**plain, **made}, job.domains[0])
     return mismatched(found, instance, "wrong result where single elements stand out") if found is not None else None
+
+
+def _type(x: object) -> np.dtype:
+    return np.asarray(x).dtype
 
 
 def _difference(job: Job, args: Inputs, domain: str) -> Mismatch | None:
