@@ -201,7 +201,7 @@ class Program:
     def lower(self, target: str = "cuda", mode: str = "source", /, **knobs: int) -> Emitted:
         """Code for ``target``: cuda | hip | opencl | numba, or a profile such as ``opencl-nvidia``.
 
-        ``mode='template'`` keeps the knobs open.
+        ``mode='template'`` keeps the knobs open. Nothing is verified here: :meth:`verify` asks the ladder.
 
         Raises:
             KtcError: as :meth:`bind`; E-BACKEND-..., for what the target cannot express.

@@ -128,6 +128,13 @@ def _compiled(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
         raise KtcError("E-COMPILE", f"the {emitted.target} compiler refuses the output:\n{e.log.strip()}") from e
 
 
+def comment_in(target: str, kind: str) -> str:
+    """How a comment begins in what :func:`emit` gives; '' where there are none."""
+    if kind in ("space", "cubin"):
+        return ""
+    return "#" if target.startswith("numba") or kind in ("ir", "launcher-cupy", "launcher-torch") else "//"
+
+
 PORT_PROFILES = {"opencl": ("opencl-cl12", "opencl-cl30-subgroups")}
 """The profiles of a language that a kernel is tried with, the plainest first."""
 

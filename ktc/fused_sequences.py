@@ -115,8 +115,8 @@ def _fusion(launches: Kernel, beside: bool) -> Fusion:
     return whole_fusion(launches, beside, why_not_lowered)
 
 
-def write_folder(fused: Fused, folder: Path, target: str = "cuda") -> list[Path]:
-    """Write the folder that ``ktc optimize`` goes on from; its files.
+def write_folder(fused: Fused, folder: Path, target: str = "cuda", text: str = "") -> list[Path]:
+    """Write the folder that ``ktc optimize`` goes on from; its files. ``text``: the fused kernel as it was printed.
 
     Raises:
         KtcError: E-NO-WORKLOAD for a sequence without one; E-WRITE (exit code 3).
@@ -133,7 +133,7 @@ def write_folder(fused: Fused, folder: Path, target: str = "cuda") -> list[Path]
         LAUNCHES: print_kernel(original.with_(trace=())),
         SHEET: sheet_of(work),
         SCRIPT: f"{fused.program.script}\n",
-        f"fused.{ending}": code.text,
+        f"fused.{ending}": text or code.text,
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

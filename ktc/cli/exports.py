@@ -6,7 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ktc.ir.diagnostics import KtcError
+
 from .command_parser import Argument, Option
+from .handing_out import DEFAULT_SECONDS, VerdictLimit, Verify, vouched
 from .options import (
     OUTPUT,
     Define,
@@ -85,6 +88,8 @@ def export(
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
     workload: Annotated[str, Option("--workload", metavar="FILE", help="Workload file of a KERNEL.")] = "",
+    verify: Verify = True,
+    time_limit: VerdictLimit = DEFAULT_SECONDS,
     json_: Json = False,
 ) -> None:  # fmt: skip
     """Write a run's kernels as a drop-in: tuned ones where they were measured to be faster, the original elsewhere.
@@ -113,6 +118,7 @@ def export(
     if measure:
         recipes = [_measured(opened, measure, device, seed, json_) for opened in recipes]
     programs: list[Program] = []
+    said: list[str] = []
     if not recipes:
         if len(runs) > 1:
             other = next(r for r in runs if not is_recipe(Path(r)))
@@ -120,7 +126,9 @@ def export(
         values = knob_values(sets)
         for v in variant or [""]:
             program = load_program(runs[0], name, template, v, define, include, workload, Dialect.auto)
-            programs.append(_scripted(_with_workload(program), script_text(passes).strip(), values))
+            scripted = _scripted(_with_workload(program), script_text(passes).strip(), values)
+            said += _vouched_for(scripted, verify, time_limit, json_)
+            programs.append(scripted)
         if measure:
             raise usage(
                 "--measure adds to the measurements of a run", hint="ktc optimize KERNEL, then export its folder"
@@ -137,10 +145,12 @@ def export(
     written = write(recipes, programs, target, folder, profile, check, elsewhere, deterministic)
     if json_:
         return print_json(
-            {"folder": str(written.folder), "files": list(written.files), "notes": list(written.notes),
+            {"folder": str(written.folder), "files": list(written.files), "notes": [*written.notes, *said],
              "artefact": written.artefact.to_json()}
         )  # fmt: skip
     _show(written)
+    for line in said:
+        note(f"note: {line}")
 
 
 def _measured(opened: OpenedRecipe, count: int, device: str, seed: int, quiet: bool) -> OpenedRecipe:
@@ -196,6 +206,21 @@ def _scripted(program: Program, script: str, values: dict[str, int]) -> Program:
         return program
     program.apply(script).ok.bind(**values)
     return dataclasses.replace(program, preset=(script, values))
+
+
+def _vouched_for(program: Program, verify: bool, seconds: float, quiet: bool) -> list[str]:
+    """What the ladder says of a script that no run has verified.
+
+    Raises:
+        KtcError: E-VERIFY-FAILED: there is no verdict, or it is wrong; a package has nowhere to say so.
+    """
+    if program.preset is None or not program.preset[0]:
+        return []
+    script, values = program.preset
+    found = vouched(program.apply(script).ok, values, verify, seconds, quiet)
+    if verify and found.missing:
+        raise KtcError("E-VERIFY-FAILED", f"{script}: {found.missing}", hint="--no-verify exports it all the same")
+    return [f"{script}: {found.said}"]
 
 
 def _show(written: Written) -> None:

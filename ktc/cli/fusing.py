@@ -11,13 +11,13 @@ from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Option
 from .drafting_sequences import drafted_for
+from .handing_out import DEFAULT_SECONDS, VerdictLimit, Verify, vouched
 from .lowering import Backend
 from .options import OUTPUT, Json, Passes, apply_script, with_program
-from .output import note, print_json, progress, put
+from .output import note, print_json, put
 
 if TYPE_CHECKING:
     from ktc.api import Program
-    from ktc.search.verification import Verdict
 
 
 @functools.partial(with_program, instead=drafted_for)
@@ -35,9 +35,8 @@ def fuse(
     output: Annotated[
         str, Option(*OUTPUT, metavar="DIR", help="Write a folder that `ktc optimize` goes on from.")
     ] = "",
-    verify: Annotated[
-        bool, Option("--verify/--no-verify", help="Verify the result against the launches (without a device).")
-    ] = True,
+    verify: Verify = True,
+    time_limit: VerdictLimit = DEFAULT_SECONDS,
     json_: Json = False,
 ) -> None:
     """Make one kernel, or as few as dependences allow, of kernels that a program launches one after the other.
@@ -71,45 +70,36 @@ def fuse(
       ktc fuse pair.toml -p 'raise | fuse-launches{how=recompute}'
     """
     from ktc import fused_sequences
+    from ktc.emission import comment_in
 
     if passes:
         found = fused_sequences.by_script(program, apply_script(program, passes))
     else:
         found = fused_sequences.fuse(program, beside)
     code = found.program.lower(backend.value)
-    verdict = _verified(found.program, json_) if verify else None
-    files = fused_sequences.write_folder(found, Path(output), backend.value) if output else []
+    stands = vouched(found.program, {}, verify, time_limit, quiet=json_)
+    if verify and stands.missing:
+        raise KtcError("E-VERIFY-FAILED", stands.missing, hint="--no-verify prints it all the same")
+    text = stands.on(code.text, comment_in(backend.value, "source"))
+    files = fused_sequences.write_folder(found, Path(output), backend.value, text) if output else []
     if json_:
         print_json({
-            "kernel": found.program.kernel.name, "script": found.program.script, "text": code.text,
+            "kernel": found.program.kernel.name, "script": found.program.script, "text": text,
             "notes": list(found.notes), "apart": found.why_apart(), "hint": found.hint,
-            "verdict": verdict.to_json() if verdict is not None else None, "files": list(map(str, files)),
+            "files": list(map(str, files)), **stands.to_json(),
         })  # fmt: skip
         return
-    put(code.text, "")
+    put(text, "")
     for line in (*found.notes, *found.why_apart()):
         note(f"note: {line}")
     if found.hint:
         note(f"note: {found.hint}")
     note(f"script: {found.program.script}")
-    if verdict is not None:
-        note(f"{verdict.status} against the launches as they are: {verdict.reason}")
+    if stands.verdict is not None:
+        note(f"{stands.verdict.status} against the launches as they are: {stands.shown}")
+    else:
+        note(f"note: {stands.said}")
     for f in files:
         note(f"wrote {f}")
     if files:
         note(f"next: ktc optimize {shlex.quote(output)}")
-
-
-def _verified(program: Program, quiet: bool) -> Verdict | None:
-    """The verdict on the fused kernel; None where there is no workload to run it with.
-
-    Raises:
-        KtcError: E-VERIFY-FAILED, it is not what the launches are.
-    """
-    if program.workload is None:
-        return None
-    with progress("verifying", quiet=quiet) as bar:
-        verdict = program.verify(device="none", say=bar.say)
-    if not verdict.ok:
-        raise KtcError("E-VERIFY-FAILED", f"{verdict.status}: {verdict.reason}")
-    return verdict

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from ktc.ir.diagnostics import KtcError
 
 from .command_parser import Option
+from .handing_out import DEFAULT_SECONDS, VerdictLimit, Verify, vouched
 from .options import Json, OutPath, Passes, Sets, apply_script, knob_values, usage, with_program
 from .output import note, print_json, put, table
 
@@ -66,8 +67,13 @@ def lower(
     explain: Annotated[
         bool, Option("--explain", help="Say what each pass found: raised as what, checked how, or left and why.")
     ] = False,
+    verify: Verify = True,
+    time_limit: VerdictLimit = DEFAULT_SECONDS,
 ) -> None:
     """Lower a kernel to CUDA, HIP, OpenCL or Python source.
+
+    What passes have changed is verified against the kernel as it was, called as its workload says (drafted where there
+    is none); what is wrong is not printed. With open knobs (template, space) that is at their defaults.
 
     Examples:
       ktc lower kernels/serving/silu_and_mul --backend hip --arch gfx942
@@ -83,16 +89,20 @@ def lower(
     result = emission.emit(program, target, emit.value, values, arch or None)
     if check:
         _say(emission.compile_check(program, target, values, arch or None))
+    found = vouched(program, values, verify, time_limit, quiet=json_)
+    text = found.on(result.text, emission.comment_in(target, emit.value))
     if json_:
-        return print_json(result.to_json())
+        return print_json(result.to_json() | {"text": text if result.binary is None else None} | found.to_json())
     if result.binary is not None:
-        return _put_binary(result.binary, output)
-    put(result.text, output)
+        _put_binary(result.binary, output)
+    else:
+        put(text, output)
     if emit is Emit.template and output:
         put(json.dumps(emission.space(program), indent=2), f"{output}.space.json")
     attention = [f"{r['place']}: {r['construct']}; {r['becomes']}" for r in emission.port_report(program, "cuda")]
-    for text in (*attention, *(program.notes if explain else ()), *result.notes):
-        note(f"note: {text}")
+    said = [found.said] if found.said else []
+    for line in (*attention, *(program.notes if explain else ()), *result.notes, *said):
+        note(f"note: {line}")
 
 
 def _say(report: CompileReport) -> None:
@@ -125,8 +135,12 @@ def port(
     output: OutPath = "",
     launcher: Annotated[str, Option("--launcher", metavar="FILE", help="Write host code that launches it there.")] = "",
     json_: Json = False,
+    verify: Verify = True,
+    time_limit: VerdictLimit = DEFAULT_SECONDS,
 ) -> None:
     """Port a kernel to another language, with a report of what needed more than renaming.
+
+    What passes have changed is verified against the kernel as it was; what is wrong is not printed.
 
     Examples:
       ktc port kernels/serving/fused_add_rmsnorm --to hip -o fused_add_rmsnorm.hip
@@ -142,17 +156,22 @@ def port(
     result = emission.emit(program, profile, "source", values, arch or None)
     rows = emission.port_report(program, to.value)
     compiled = _try_compile(program, profile, values, arch) if check and to is not Backend.numba else None
+    found = vouched(program, values, verify, time_limit, quiet=json_)
+    comment = emission.comment_in(profile, "source")
+    code = found.on(result.text, comment)
     if json_:
-        return print_json({**result.to_json(), "profile": profile, "constructs": rows, "compiles": compiled})
+        more = {"text": code, "profile": profile, "constructs": rows, "compiles": compiled}
+        return print_json({**result.to_json(), **more, **found.to_json()})
     host = emission.emit(program, profile, "launcher", values, arch or None).text if launcher else ""
-    put(result.text, output)
+    put(code, output)
     if launcher:
-        put(host, launcher)
+        put(found.on(host, comment), launcher)
     text = table(["construct", "place", "in the port"], [(r["construct"], r["place"], r["becomes"]) for r in rows])
     note(text if rows else "every construct carries over under its own name")
     plainest = emission.PORT_PROFILES.get(to.value, (profile,))[0]
     guesses = [f"the source launches nothing; the launcher's {guess} is a guess"] if guess else []
-    for line in (*guesses, *result.notes, *([f"for devices of the profile {profile}"] if profile != plainest else [])):
+    capable = [f"for devices of the profile {profile}"] if profile != plainest else []
+    for line in (*guesses, *result.notes, *capable, *([found.said] if found.said else [])):
         note(f"note: {line}")
     if compiled:
         note(str(compiled["says"]))

@@ -123,7 +123,7 @@ def replay(
     with progress("replaying", quiet=json_) as bar:
         result = run_again(Path(recipe), device or None, time_it, bar.say)
     if json_:
-        print_json(result.to_json())
+        print_json(result.to_json() | ({} if result.verdict.ok else {"text": None}))
     else:
         _show(result, output)
     if not result.verdict.ok:
@@ -131,7 +131,7 @@ def replay(
 
 
 def _show(result: Replayed, output: str) -> None:
-    if output:
+    if output and result.verdict.ok:
         put(result.text, output)
     rows = [
         (r.name, styled(r.status, "green" if r.status == "pass" else "red"), r.detail) for r in result.verdict.rungs

@@ -11,20 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from time import process_time
 from typing import TypeAlias
-
-import numpy as np
 
 import ktc.ir
 import ktc.passes
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.cache_folders import private_folder
+from ktc.ir.support.package_hash import package_hash
 from ktc.ir.support.time_limits import is_over
 from ktc.ir.text.plain_kernels import Reader, Writer
 from ktc.passes.core.base import Refused, Result
@@ -96,16 +93,9 @@ def _store(path: Path, asked: Writer, outcome: Outcome) -> None:
         return
 
 
-@cache
 def _code() -> str:
-    """A hash of all that decides how a kernel is raised: the IR, the passes, the versions of Python and numpy."""
-    digest = hashlib.sha256(f"{sys.version} {np.__version__}".encode())
-    for package in (ktc.ir, ktc.passes):
-        folder = Path(package.__file__ or "").parent
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".txt", ".lark", ".cuh")):
-            data = path.read_bytes()
-            digest.update(f"\n{path.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
-    return digest.hexdigest()
+    """A hash of all that decides how a kernel is raised."""
+    return package_hash(ktc.ir, ktc.passes)
 
 
 __all__ = ["remembered"]

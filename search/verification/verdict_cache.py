@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .verdict import Verdict
 
-VERSION = "7"
+VERSION = "8"
 """Changes whenever the gate may answer differently for the same programs."""
 
 

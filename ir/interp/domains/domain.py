@@ -226,11 +226,12 @@ def domain_named(name: str) -> Domain:
     from .field import FieldDomain
     from .ring import RingDomain
     from .roundings import BfloatStepsDomain, HalfStepsDomain, RoundingsDomain
+    from .subsets import SubsetsDomain
     from .terms import TermsDomain
 
     domains: tuple[type[Domain], ...] = (
         DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain, TermsDomain, RoundingsDomain,
-        HalfStepsDomain, BfloatStepsDomain,
+        HalfStepsDomain, BfloatStepsDomain, SubsetsDomain,
     )  # fmt: skip
     known = {d.name: d for d in domains}
     if name not in known:

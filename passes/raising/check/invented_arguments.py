@@ -24,6 +24,7 @@ from ktc.passes.raising.lanes.wide_accesses import has_wide
 from .segments import ascending, bounds_of_parts
 from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, drawn, launched, launched_at_least, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
+from .wrapped_differences import wrapped_sizes
 
 Arguments = dict[str, Any]
 """Arrays and numbers by name; None for a pointer that is ``nullptr``."""
@@ -142,6 +143,8 @@ def extreme_arguments(
                 yield {**scalars, **buffers(kernel, seed, False, threads)}
                 break
     yield from _ragged_blocks(kernel, rng, seed, within)
+    for scalars in wrapped_sizes(kernel, seed, within, MAX_THREADS):
+        yield {**scalars, **buffers(kernel, seed, False, launched(kernel, scalars))}
     tied = {s.name for e in equalities(kernel) for s in (e.sym, *used(e.value))}
     below = ({p.sym.name for p in kernel.params if _may_be_negative(p)} & inside) - tied
     for low in (-1, -7, -40) if below else ():

@@ -20,7 +20,9 @@ from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
 
-from .invented_arguments import SIZES, Arguments, buffers
+from .invented_arguments import SIZES, Arguments, buffers, chooses
+from .peaked_rows import PARTS as ROWS
+from .peaked_rows import peaked
 from .run_length import statements
 from .small_launches import MAX_THREADS, acceptable, drawn, launched
 
@@ -89,6 +91,16 @@ def far_arguments(kernel: Kernel, seed: int, within: float = inf) -> Iterator[It
         near = [(r + r // 2 + 1, 3) for r in far]
         for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
             yield chain(_sets(kernel, p, wide, seed, within), _sets(kernel, p, near, seed, within, MAX_FAR))
+            if chooses(kernel):
+                yield chain.from_iterable(_peaked(kernel, p, r, seed, within) for r in far)
+
+
+def _peaked(kernel: Kernel, p: Param, reach: int, seed: int, within: float) -> Iterator[Arguments]:
+    """Sets of many rows, each of which has its extremes in another part of ``reach``."""
+    row = 2 * reach + 3
+    for args in _sets(kernel, p, [(row, ROWS)], seed, within, MAX_FAR, ROWS):
+        for whole in (True, False):
+            yield {**args, **peaked(kernel, args, row, reach, seed, whole)}
 
 
 def _computed_blocks(kernel: Kernel, parts: list[Param], seed: int, within: float) -> Iterator[Arguments]:
@@ -121,17 +133,23 @@ def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[A
 
 
 def _sets(
-    kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, within: float, most: int = MAX_THREADS
+    kernel: Kernel,
+    p: Param,
+    sizes: list[tuple[int, int]],
+    seed: int,
+    within: float,
+    most: int = MAX_THREADS,
+    blocks: int = 2,
 ) -> Iterator[Arguments]:
-    """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is 2. ``most``:
-    threads of the launch."""
+    """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is ``blocks``.
+    ``most``: threads of the launch."""
     launch = kernel.launch
     assert launch is not None
     chosen = {s.name for e in launch.block for s in used(e)}
     counts = {e.sym for e in map(without_index_casts, launch.grid) if isinstance(e, Var)} - {p.sym}
     rng = random.Random(seed)
     for size, rest in sizes:
-        at = {q.sym.name: [size if q is p else 2 if q.sym in counts else rest] for q in kernel.params}
+        at = {q.sym.name: [size if q is p else blocks if q.sym in counts else rest] for q in kernel.params}
         yield from _filled(kernel, drawn(kernel, rng, at), chosen, seed, within, most)
 
 

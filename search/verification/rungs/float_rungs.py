@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless, stopped, told
 from .float_bits import without_bounds
+from .lost_extremes import lost_failure
 from .special_rung import special_failure, special_runs
 from .unread_peaks import unread_failure
 
@@ -185,8 +187,10 @@ def floats(job: Job) -> Outcome:
         failure = special_failure(job, special)
         if failure:
             return told(failure)
-        for instance in _longest_rows(job) if _spreadable(job) and decides(job.original) else ():
-            failure = unread_failure(job, instance)
+        if _spreadable(job) and decides(job.original):
+            unread = (unread_failure(job, i) for i in _longest_rows(job))
+            lost = (lost_failure(job, i) for i in (_wide_rows(job) or _longest_rows(job))[:1])
+            failure = next(filter(None, chain(unread, lost)), None)
             if failure:
                 return told(failure)
     except KtcError as e:
