@@ -141,6 +141,7 @@ def test_threads_take_a_tile_of_a_loop_of_64_bits() -> None:
 
 BY_GROUPS = """\
 kernel k(out: f32* restrict, x: f32 const* restrict, scale: f32 const* restrict, n: i32 divisible_by 16)
+  launch grid(1) block(1)
   for c in 0..n step 2
     out[c] = x[c] * scale[c / 16] + x[c + 1] * scale[(c + 1) / 16] + scale[c / 8] + scale[c % 16]
 """
