@@ -21,7 +21,7 @@ from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
 from .dispatching import dispatched
 from .filling_functions import with_fillings
-from .host_assignments import assign, choose, decided, forget, perhaps_unknown, shadow, unknown
+from .host_assignments import assign, choose, decided, forget, one_by_one, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
@@ -249,7 +249,7 @@ class _Walk:
         """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold, behind an
         assertion it does."""
         outer = self.reached
-        for item in items:
+        for item in one_by_one(items):
             _declare(item, env)
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
                 declared[item.name] = item

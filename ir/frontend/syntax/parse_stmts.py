@@ -146,6 +146,17 @@ class StmtParser(ControlParser):
             return c_ast.Compound(decls, self._tok_coord(tok))
         return super()._parse_statement()
 
+    def _parse_labeled_statement(self):
+        """``case 1:`` or ``default:`` and the statement it labels; a declaration (C++23) follows it, as with any label,
+        so that what comes after it in the switch sees its name."""
+        tok = self._advance()
+        value = self._parse_constant_expression() if tok.type == "CASE" else None
+        self._expect("COLON")
+        coord = self._tok_coord(tok)
+        alone = self._peek_type() == "RBRACE" or self._starts_declaration()
+        stmt = c_ast.EmptyStatement(coord) if alone else self._parse_pragmacomp_or_statement()
+        return c_ast.Default([stmt], coord) if value is None else c_ast.Case(value, [stmt], coord)
+
     def _parse_label(self):
         """``name:`` and the statement it labels; a declaration (C23) follows it, so that it is in the block's scope."""
         tok = self._advance()

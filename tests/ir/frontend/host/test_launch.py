@@ -566,6 +566,9 @@ ASKS = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * 64")
          "n > 9 ? n : 9, n > 9 ? 1 : m"),
         ("int b = m; if (m > 3) b += 1; else if (m > 2) b = n; k<<<b, 64>>>(p, n, m);",
          "m > 3 ? m + 1 : m > 2 ? n : m, 1"),
+        ("dim3 g; g.x = n, g.y = m; k<<<g, 64>>>(p, n, m);", "n, m"),
+        ("dim3 g(n); if (n > 9) g.x = 9, g.y = m; k<<<g, 64>>>(p, n, m);", "n > 9 ? 9 : n, n > 9 ? m : 1"),
+        ("switch (n) { case 1: int b = m; if (m > 3) b = 3; k<<<b, 64>>>(p, n, m); }", "m > 3 ? 3 : m, 1"),
         # what changes in a loop, or is counted on, is a number of the host
         ("int b = 3; ++b; k<<<b, 64>>>(p, n, m);", "b, 1"),
         ("int b = 1; while (b < n) b *= 2; k<<<b, 64>>>(p, n, m);", "b, 1"),
@@ -715,6 +718,8 @@ __global__ void k(float* p, int n, int rows) {
          ["(n + 63) / 64", "rows"]),
         ("class Layer { int n; long rows = 0; static const int own = 5; void run(float* p) { LAUNCH } };",
          ["(n + 63) / 64", "rows"]),
+        ("template <typename T> class Layer { const int n, rows; void run(T* p); };"
+         "template <typename T> void Layer<T>::run(T* p) { LAUNCH }", ["(n + 63) / 64", "rows"]),
     ],
 )  # fmt: skip
 def test_numbers_of_the_object_whose_method_launches(layer: str, grid: list[str]) -> None:
