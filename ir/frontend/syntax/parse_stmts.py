@@ -8,6 +8,7 @@ from pycparser.c_parser import _ASSIGNMENT_OPS
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.ptx.ptx_functions import unescaped
 
+from .case_labels import CaseRange
 from .cxx_ast import Alias, Asm, Bad, Bindings
 from .parse_control import ControlParser
 from .parse_primary import STARTS_POSTFIX
@@ -151,6 +152,8 @@ class StmtParser(ControlParser):
         so that what comes after it in the switch sees its name."""
         tok = self._advance()
         value = self._parse_constant_expression() if tok.type == "CASE" else None
+        if value is not None and self._accept("ELLIPSIS"):
+            value = CaseRange(value, self._parse_constant_expression(), coord=self._tok_coord(tok))
         self._expect("COLON")
         coord = self._tok_coord(tok)
         alone = self._peek_type() == "RBRACE" or self._starts_declaration()
