@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.support.kept_results import results_kept
+from ktc.ir.support.time_limits import of_processor
 
 from .command_parser import Argument, Option
 from .options import OUTPUT, Define, Include, Json, Template, preprocessing, usage
@@ -138,6 +140,15 @@ def init(
         ),
     ] = "",
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
+    time_limit: Annotated[
+        float,
+        Option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Of the processor, for reading the source and for runs of the kernel; what was not tried by then is "
+            "said. Not with --from or --function.",
+        ),
+    ] = 20.0,
     json_: Json = False,
 ) -> None:
     """Write a first workload.toml: sizes, shapes, contents and scenarios, found by running the kernel on a few threads.
@@ -187,9 +198,12 @@ def init(
         hint = "--force overwrites it; -o FILE writes another one, as each kernel of a source has its own"
         raise KtcError("E-WRITE", f"{target} exists", hint=hint, exit_code=2)
     from .options import load_program
+    from .time_limit import DRAFTED, in_time
 
+    began, more = time.process_time(), "--time-limit SECONDS gives it more time"
     try:
-        program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
+        with in_time(of_processor(time_limit), "the kernel was read", more):
+            program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
     except KtcError as e:
         if e.code != "E-KERNEL-SEVERAL" or kernel:
             raise
@@ -207,7 +221,8 @@ def init(
             hint += f"; launched one after the other, they are a sequence: {each}"
         raise KtcError(e.code, e.message, e.loc, hint, exit_code=2) from e
     assert program.source is not None
-    with waiting(drafting(program.kernel.name), quiet=json_):
+    left = of_processor(time_limit - (time.process_time() - began))
+    with waiting(drafting(program.kernel.name), quiet=json_), in_time(left, DRAFTED, more):
         text, todo = workload_text(program.kernel, program.source, target)
     write_file(target, text)
     if json_:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,16 +74,30 @@ def opening(options: Mapping[str, Any]) -> Iterator[Begun]:
         yield Begun(began, ahead)
 
 
+@contextmanager
+def in_time(limit: AbstractContextManager[None], what: str, hint: str) -> Iterator[None]:
+    """Work within ``limit``.
+
+    Raises:
+        KtcError: E-DRAFT-TIME: that takes longer; the message says that ``what`` had not been done.
+    """
+    try:
+        with limit:
+            yield
+    except time_limits.OutOfTime:
+        message = f"the time limit was over before {what}"
+        raise KtcError("E-DRAFT-TIME", message, hint=hint, exit_code=2) from None
+
+
+DRAFTED = "a workload was drafted: the kernel's runs at small sizes take long"
+
+
 def with_workload_in_time(program: Program, folder: Path, moment: float) -> Program:
     """``program`` with a workload, drafted until then (of :func:`time.monotonic`) where it has none.
 
     Raises:
         KtcError: E-DRAFT-TIME: that takes longer.
     """
-    try:
-        with time_limits.until(moment):
-            return with_workload(program, folder)
-    except time_limits.OutOfTime:
-        hint = "`ktc init` takes the time that it needs: draft a workload by it, and name it by --workload"
-        message = "the time limit was over before a workload was drafted: the kernel's runs at small sizes take long"
-        raise KtcError("E-DRAFT-TIME", message, hint=hint, exit_code=2) from None
+    hint = "draft a workload by `ktc init --time-limit SECONDS`, and name it by --workload"
+    with in_time(time_limits.until(moment), DRAFTED, hint):
+        return with_workload(program, folder)

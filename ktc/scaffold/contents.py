@@ -20,6 +20,7 @@ from .extents.told_extents import chosen_extent
 from .given_values import definitions, loaded, made_of, staged, steering
 from .inner_strides import limited_by, row_of
 from .integer_values import bins, compared, counters, label_of, parts_of, whole_floats
+from .integers.packed_indices import packed_values
 from .integers.row_pointers import part_limits, part_starts, row_pointers
 from .integers.row_starts import row_starts
 from .integers.starts_and_lengths import row_lengths
@@ -34,8 +35,9 @@ PROBED = {"index": 16, "offsets": 64, "starts": 64}
 FAR = 1 << 12
 """The size of an index into what is read from end to end as well: a label in its row of scores."""
 
-FEW = 1 << 16
-"""Fewer values than that are a number in the workload; more are a size."""
+FEW = 1 << 12
+"""Up to so many values are a number in the workload, as 256 of a byte are; more are a size: rows in a new order are
+rather as many as there are than as 16 bits have values."""
 
 
 DIGITS = {"f16": 11, "bf16": 8, "f64": 53}
@@ -69,6 +71,9 @@ class Content:
     first: int = 0
     """The least index: 1 where they are counted from 1, as labels of Lua are."""
 
+    packed: bool = False
+    """Whether a few bits at a time are an index, below ``most``: all of them are 1 where each is the last."""
+
     uneven: bool = False
     """Whether parts are as different in length as they can be, as something is done for longer ones than others."""
 
@@ -77,7 +82,7 @@ class Content:
             return spaced(size)
         if self.kind.startswith("distinct"):
             return lambda n: distinct(size)(n) + self.first
-        last = constant(max(size, 1) - 1 + self.first)
+        last = constant(-1 if self.packed else max(size, 1) - 1 + self.first)
         if self.row[0] > 1:
             return in_rows(last, *self.row)
         if self.kind == "index":
@@ -143,6 +148,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         return None  # with zeros, the last part is as long as any can be
     if t.is_float:
         return _whole(p, whole_floats(k)[name], probe, before, fills)
+    if parts := packed_values(k, p.sym):
+        return Content(name, "index", f"{name}_values", most=parts, packed=True)
     if name in row_pointers(k):
         return Content(name, "offsets", f"{name}_last", uneven=bool(part_limits(k)))
     lengths = row_lengths(k)

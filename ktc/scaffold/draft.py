@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.support.time_limits import unless_late
 from ktc.ir.text import print_expr
 from ktc.passes.raising.recognise.magic_quotients import with_quotients
 from ktc.passes.raising.recognise.vector_components import as_components
@@ -49,13 +51,17 @@ from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import Prober, Seen
-from .probing.probe_sizes import MOST_THREADS, THREADS
+from .probing.probe_sizes import THREADS
 from .roles import roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
 
 COARSEST = (16, 8, 4, 2, 1)
 """What sizes are multiples of at most, in the probes of kernels whose loops are long."""
+
+LOOKING = ENLARGING = 0.4
+"""The share of the time that is left in which runs may show what buffers are for, and at which sizes all of a kernel is
+seen, where somebody waits."""
 
 USUAL, ENOUGH = 1_500, 10_000
 """Statements of a probe that are enough, wherever smaller sizes make it as short: there are some twenty of them; that
@@ -110,7 +116,7 @@ def draft(k: Kernel) -> Draft:
     d.shapes = by_strides(d)
     d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
-    d.access = probe.access = observed_roles(d, probe, seen)
+    d.access = probe.access = unless_late(LOOKING, partial(observed_roles, d, probe, seen), dict)
     bits = read_from_bits(k)
     d.doubts += [
         f"{b}: its index is read from the bits of {of}, and what those hold is not known" for b, of in bits.items()
@@ -121,8 +127,7 @@ def draft(k: Kernel) -> Draft:
     d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
     d.shapes = d.shapes if seen or d.names else constant_extents(k, d.shapes, allocated_extents(d, probe))
     seen = with_room_in_memory(d, probe, seen)
-    seen = large_enough(d, probe, with_windows(d, probe, seen))
-    seen = coarser(d, probe, without_stops(d, probe, seen))
+    seen = unless_late(ENLARGING, partial(_with_work, d, probe, seen), partial(list, seen))
     confirm_in_time(d, probe, seen)
     d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
@@ -133,6 +138,12 @@ def draft(k: Kernel) -> Draft:
     return d
 
 
+def _with_work(d: Draft, probe: Prober, seen: list[Seen]) -> list[Seen]:
+    """``seen`` at sizes at which buffers are as long as they are reached, and each thread has something to do."""
+    seen = large_enough(d, probe, with_windows(d, probe, seen))
+    return coarser(d, probe, without_stops(d, probe, seen))
+
+
 def _with_quotients(k: Kernel) -> Kernel:
     """``k`` with quotients where it multiplies by what the host has made of a divisor: how large they are is known."""
     divided = with_quotients(k, usual=True)
@@ -140,9 +151,9 @@ def _with_quotients(k: Kernel) -> Kernel:
 
 
 def _tried(k: Kernel) -> Kernel:
-    """``k``, or, where its launch is larger than a probe may be at all sizes and its loops go over the whole grid, in a
-    smaller launch: as long as buffers are not as large as the grid is."""
-    few = smaller(k, THREADS) if smaller(k, MOST_THREADS) else []
+    """``k``, or, where its launch is large at all sizes and its loops go over the whole grid, in a smaller launch: as
+    long as buffers are not as large as the grid is. The fewer threads there are, the longer each of them may run."""
+    few = smaller(k, THREADS)
     if not few:
         return k
     roles = roles_of(k)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Var
+from ktc.ir.support.time_limits import unless_late
 from ktc.ir.walk import walk_expr
 from ktc.ir.workload.size_expressions import evaluate
 
@@ -40,6 +41,9 @@ from .windows import names_in, windows
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
 
+TYING = 0.5
+"""The share of the time that integers may be tied in, where somebody waits."""
+
 LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
 """A size that is taken off in a text."""
 
@@ -53,6 +57,9 @@ SOME = re.compile(r"-\s?\d+\)?$")
 """A number that is taken off in the end."""
 
 MOST_LEFT_OUT = 16
+
+MOST_UNREACHED = 3
+"""Elements at the end that a loop over vectors of four may not reach."""
 
 MOST_PITCH = 1 << 16
 """Elements of a struct, or of a row of it."""
@@ -79,11 +86,24 @@ def _tied(d: Draft) -> Found:
     named = {c.name for c in d.contents}
     whole = {r.total: f"{r.count} * {r.apart}" for r in row_lengths(d.kernel).values() if r.total and r.apart in named}
     best = fitted(d, {**d.limits, **whole, **{c.name: c.within for c in d.contents if c.within}})
+    found = [best]  # better and better ones
+
+    def until_now() -> Found:
+        d.doubts.append("shapes: those that were found first: no time was left to tie sizes to others")
+        return found[-1]
+
+    return unless_late(TYING, lambda: _with_ties(d, found), until_now)
+
+
+def _with_ties(d: Draft, found_so_far: list[Found]) -> Found:
+    """The last of ``found_so_far``, or what explains the probes better: each such is put behind those."""
+    best = found_so_far[-1]
     touched = _touched(best)
     end = d.work + TIES_WORK
     if badness(best[1]) and (steps := _steps(d, best[0])):
         found = fitted(d, {**best[0], **steps})
         best = found if found[2] and badness(found[1]) < badness(best[1]) else best
+        found_so_far.append(best)
     for _ in range(MOST_TIES):
         before = best
         for ties in _ties(d, before[0]):
@@ -98,6 +118,7 @@ def _tied(d: Draft) -> Found:
             idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
             if found[2] and badness(found[1]) + 2 * idle < badness(best[1]):
                 best = found
+                found_so_far.append(best)
         if best is before:
             break
     return best
@@ -168,7 +189,8 @@ def _steps(d: Draft, known: Mapping[str, str | int]) -> dict[str, str]:
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
     """``known`` and one integer more that equals another size, the threads of an axis, or 1. That there is one value
     for indices comes last: rows that nobody chooses among are as long as anything. Sizes that bound nothing come before
-    others: a stride is as long as a row is read."""
+    others: a stride is as long as a row is read. What is taken apart by a size, ``at / rows`` and ``at % rows``, may be
+    a place in as many parts as another size says."""
     chosen = [c.name for c in d.contents]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
     sizes = sorted(d.roles.sizes, key=lambda n: n in bounds)
@@ -177,7 +199,8 @@ def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | 
     offsets = offsets_of(d.kernel)
     for name in free:
         sizes = sorted((n for n in d.roles.sizes if n not in within), key=lambda n: -in_common(name, n))
-        others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *sizes)
+        wholes = [f"{n} * {by}" for by in sorted(d.roles.parts) for n in sizes if n != by] if name in chosen else []
+        others: tuple[str | int, ...] = (*(held if name in held else ()), *_threads(d), *wholes, *sizes)
         if name in offsets:
             others = (0,)
         elif name in within:
@@ -255,7 +278,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     shapes |= _whole_vectors(d, seen, terms)
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
-        if known is not None and _short_of(e, known, seen):
+        if known is not None and (_short_of(e, known, seen) or (known.plausible and not e.exact)):
             continue
         if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
             shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
@@ -298,8 +321,9 @@ def _largest(
     d: Draft, probe: Prober, seen: Sequence[Seen], wanted: Collection[str], differences: bool = False
 ) -> dict[str, Extent]:
     """The extents of the ``wanted`` buffers that the largest index of the source gives, where all probes reach just as
-    far. ``differences``: even such from which sizes are taken off, as the last row's padding is; a stride that is as
-    long as its row leaves none."""
+    far, or as far but for :data:`MOST_UNREACHED` elements: ``scales[i / by]`` in steps of vectors. ``differences``:
+    even such from which sizes are taken off, as the last row's padding is; a stride that is as long as its row leaves
+    none."""
     if len(seen) < 2 or not wanted:
         return {}
     names = (p.sym.name for p in d.kernel.params)
@@ -309,14 +333,16 @@ def _largest(
         if b not in wanted:
             continue
         lanes = number(lanes_of(d.kernel.param(b)))
-        for whole in (times(p, lanes) for p in conjectures):
-            if len(whole) <= MOST_PRODUCTS and all(
-                _value(whole, probe, s) == s.extent(b) for s in seen if b in s.reach
-            ):
+        wholes = [whole for p in conjectures if len(whole := times(p, lanes)) <= MOST_PRODUCTS]
+        for most_left, whole in itertools.product((0, MOST_UNREACHED), wholes):
+            looks = [(_value(whole, probe, s), s.extent(b)) for s in seen if b in s.reach]
+            if all(value is not None and 0 <= value - reached <= most_left for value, reached in looks):
                 count, texts = dimensions(whole, factors)
                 if any(LESS.search(t) for t in texts) and not differences:
                     continue
-                found[b] = Extent(tuple(t if _atomic(t) else f"({t})" for t in texts), times=count, exact=True)
+                loose = max((value / reached for value, reached in looks if value and reached), default=1.0)
+                whole_texts = tuple(t if _atomic(t) else f"({t})" for t in texts)
+                found[b] = Extent(whole_texts, times=count, exact=most_left == 0, loose=loose)
                 break
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ktc.ir.arith.integer_casts import without_casts
@@ -27,6 +27,9 @@ from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
 from .windows import names_in, spelled
+
+MOST_HEADER = 64
+"""Elements before those of a block."""
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -77,8 +80,11 @@ def offsets_of(k: Kernel) -> frozenset[str]:
 def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:
     """What ``buffer``'s stride ``name`` has to be, as a product of sizes, where ``seen`` are probes with it at 0; None
     if that is none."""
-    extent = fit([(s.sizes, s.extent(buffer)) for s in seen], sizes, roles.quotients, _sums(k, sizes))
+    looks = [(s.sizes, s.extent(buffer)) for s in seen]
+    extent = fit(looks, sizes, roles.quotients, _sums(k, sizes))
     unit = counted_in(k, buffer, name)
+    if (extent is None or not extent.exact) and not unit and (block := _behind_a_header(looks, sizes)):
+        return block
     if extent is None or not extent.exact or unit is None or not unit <= {*extent.factors}:
         return None
     factors = list(extent.factors)
@@ -88,6 +94,17 @@ def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str
     return (
         shape[0] if len(shape) == 1 else " * ".join(x if x.isalnum() or x.isidentifier() else f"({x})" for x in shape)
     )
+
+
+def _behind_a_header(looks: Sequence[tuple[Mapping[str, int], int]], sizes: Sequence[str]) -> str:
+    """The length of what has as many elements as one of ``sizes``, or half as many, behind a few more: a scale of two
+    bytes before the numbers of a block, ``count + 2``. '' if that is not what ``looks`` show."""
+    for n in sizes:
+        for text, by in ((n, 1), (f"cdiv({n}, 2)", 2)):
+            before = {reached - -(-at[n] // by) for at, reached in looks}
+            if len(before) == 1 and 0 < (header := before.pop()) <= MOST_HEADER and len({at[n] for at, _ in looks}) > 1:
+                return f"({text} + {header})"
+    return ""
 
 
 def _sums(k: Kernel, sizes: Collection[str]) -> list[str]:

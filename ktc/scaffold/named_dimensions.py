@@ -14,11 +14,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Dimension:
     """A dimension of models: ``least`` in the smallest scenario, ``most`` in the largest. ``counts_rows``: it says how
-    many tokens there are, rather than what each of them has."""
+    many tokens there are, rather than what each of them has. ``usual``: what most models have of what each has."""
 
     least: int
     most: int
     counts_rows: bool = False
+    usual: int = 0
 
     @property
     def is_few(self) -> bool:
@@ -34,21 +35,25 @@ ROWS, OTHERS = 4096, 16
 where no dimension counts those; else a number of layers, of matrices side by side."""
 
 _BY_NAME: tuple[tuple[str, Dimension], ...] = (
-    (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", Dimension(64, 128)),
-    (r"kv_head|head_kv", Dimension(2, 8)),
+    (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", Dimension(64, 128, usual=128)),
+    (r"rot(ary)?(_emb(edding)?)?_dim", Dimension(64, 128, usual=128)),
+    (r"kv_head|head_kv", Dimension(2, 8, usual=8)),
     (r"num_dim|dim_(count|num)", Dimension(4, 4)),
     (r"(block|page)_(size|len)|tokens_per_(block|page)", Dimension(16, 16)),
-    (r"n?head", Dimension(8, 32)),
+    (r"(q_|quant_)?group_?(size|len)|(quant|scale)_block_?(size)?|block_[mnk]", Dimension(128, 128, usual=128)),
+    (r"(ele|val(ue)?|weight)_per_(blk|block)", Dimension(32, 32, usual=32)),
+    (r"n?head", Dimension(8, 32, usual=32)),
     (r"beam", Dimension(4, 8)),
-    (r"top_?k", Dimension(2, 8)),
-    (r"n?expert", Dimension(8, 128)),
+    (r"top_?k", Dimension(2, 8, usual=8)),
+    (r"n?expert", Dimension(8, 128, usual=64)),
     (r"vocab(ulary)?", Dimension(512, 1 << 17)),
     (r"n?classe?", Dimension(256, 1 << 15)),
     (r"(seq|sequence|query|context|prompt|src|tgt|trg|kv|q|k)_(len|length)|seqlen|max_(step|len|length)|step_num",
      Dimension(16, 4096, True)),
     (r"batch|bsz", Dimension(2, 64, True)),
-    (r"hidden|d_model|embd|(embed|emb|embedding|feature|model)_(dim|size)", Dimension(256, 8192)),
-    (r"inter(mediate)?(_dim|_size)?|ffn_dim", Dimension(512, 16384)),
+    (r"hidden|d_model|embd|(embed|emb|embedding|feature|model)_(dim|size)|(?<=^_)dimension(?=_$)",
+     Dimension(256, 8192, usual=4096)),
+    (r"inter(mediate)?(_dim|_size)?|ffn_dim", Dimension(512, 16384, usual=8192)),
 )  # fmt: skip
 """The first row counts of which the name has the words, in a row: ``max_batch_seq_len`` is a length of sequences."""
 
@@ -82,6 +87,11 @@ def in_common(a: str, b: str) -> int:
 def dimensions(names: Iterable[str]) -> dict[str, Dimension]:
     """Those of ``names`` that are dimensions of models."""
     return {n: d for n in names if (d := dimension(n)) is not None}
+
+
+def of_models(named: Mapping[str, Dimension]) -> dict[str, int]:
+    """What most models have of dimensions of which each token, or each layer, has as many."""
+    return {n: d.usual for n, d in named.items() if d.usual}
 
 
 def proportions(names: Iterable[str], named: Mapping[str, Dimension]) -> dict[str, int]:

@@ -33,13 +33,20 @@ def observed_roles(d: Draft, probe: Prober, seen: Sequence[Seen]) -> dict[str, s
     out: dict[str, str] = {}
     for p in buffers_of(d.kernel):
         if access_role(p, d.kernel) != "in" and not p.init:
-            runs = [_run(d, probe, at, p.sym.name) for at in sizes]
-            kept = [_keeps(result, p.sym.name) for result in runs if result is not None]
-            if kept and len(kept) == len(sizes):
-                if not any(kept) and (mixed := _run(d, probe, sizes[0], p.sym.name, mixed=True)) is not None:
-                    kept.append(_keeps(mixed, p.sym.name) or _tells_apart(d, probe, sizes[0], p.sym.name))
-                out[p.sym.name] = "inout" if any(kept) else "out"
+            role = _role(d, probe, sizes, p.sym.name)
+            out |= {p.sym.name: role} if role else {}
     return out
+
+
+def _role(d: Draft, probe: Prober, sizes: Sequence[Mapping[str, int]], buffer: str) -> str:
+    """``out`` or ``inout``; '' where runs do not show it."""
+    runs = [_run(d, probe, at, buffer) for at in sizes]
+    kept = [_keeps(result, buffer) for result in runs if result is not None]
+    if not kept or len(kept) < len(sizes):
+        return ""
+    if not any(kept) and (mixed := _run(d, probe, sizes[0], buffer, mixed=True)) is not None:
+        kept.append(_keeps(mixed, buffer) or _tells_apart(d, probe, sizes[0], buffer))
+    return "inout" if any(kept) else "out"
 
 
 def _run(d: Draft, probe: Prober, sizes: Mapping[str, int], buffer: str, *, mixed: bool = False) -> RunResult | None:

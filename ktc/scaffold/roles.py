@@ -155,7 +155,9 @@ def roles_of(k: Kernel) -> Roles:
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     whole |= {s.name for s in _divisors(k, lambda e: _remainder(e, params, sources))} - _moduli(k, sources)
     launched_by = {s.name for e in launch_extents(k) for s in used(e)} | {n for t in tied.values() for n in names_in(t)}
-    whole |= {s.name for s in _divisors(k, lambda e: _numbers_a_block(e, k, sources))} - launched_by - {*tied}
+    of_blocks = {s.name for s in _divisors(k, lambda e: _numbers_a_block(e, k, sources))} - _moduli(k, sources)
+    of_blocks |= {s.name for s in _divisors(k, lambda e: _numbers_a_block(e, k, sources, of_host=True))}
+    whole |= of_blocks - launched_by - {*tied}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
     told = (
@@ -301,13 +303,14 @@ def _moduli(k: Kernel, sources: Mapping[Sym, list[Expr]]) -> set[str]:
     return {x.sym.name for e in taken for x in made_of([e], sources, places=False) if isinstance(x, Var)}
 
 
-def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether ``e`` is made of the number of a block, of which there are as many as only the host knows:
-    ``blockIdx.x / beams`` where there is a block for each beam."""
+def _numbers_a_block(e: Expr, k: Kernel, sources: Mapping[Sym, list[Expr]], of_host: bool = False) -> bool:
+    """Whether ``e`` is made of the number of a block: ``blockIdx.x / group`` where each block has a row of its own.
+    ``of_host``: of which there are as many as only the host knows, ``blockIdx.x / beams`` where there is a block for
+    each beam."""
     indices = {(x.level, x.axis) for x in made_of([e], sources, places=False) if isinstance(x, HwIndex)}
     if k.launch is None or not indices or any(level != "block" for level, _ in indices):
         return False
-    host = {p.sym for p in k.params if p.host}
+    host = {p.sym for p in k.params if p.host or not of_host}
     return all(used(n) & host for n, axis in zip(k.launch.grid, "xyz") if ("block", axis) in indices)
 
 

@@ -9,14 +9,16 @@ from functools import partial
 
 import numpy as np
 
+from ktc.ir.support.time_limits import unless_late
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
 
+from .contents import values_of
 from .footprints import offsets_of
 from .integers.bit_positions import LARGE_EXPONENT, MOST_EXPONENT
 from .integers.row_pointers import PART
 from .model import Draft
-from .named_dimensions import dimensions, proportions
+from .named_dimensions import dimensions, of_models, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
 from .scales.resized import resized
@@ -37,6 +39,9 @@ COUNTERS = 64
 
 LEAST_BINARY = 64
 """The least power of two of a size that has to be one."""
+
+MEASURING = 0.4
+"""The share of the time that is left in which runs may show how work grows, where somebody waits."""
 
 NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
@@ -78,7 +83,7 @@ def work_of(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str])
 
 def _more(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Seen]:
     """Where there are as many sizes as probes, which any law goes through: the first with each size twice as large."""
-    if len(seen) > len(d.names):
+    if not seen or len(seen) > len(d.names):
         return []
     first = seen[0].sizes
     twice = [{**first, n: 2 * first[n]} for n in d.names if n in d.roles.sizes]
@@ -161,7 +166,8 @@ def busied(idle_at: Mapping[str, int], busy_at: Mapping[str, int], idle: Callabl
 def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
-    work = work_of([(s.sizes, s.accesses) for s in (*seen, *_more(d, probe, seen))], d.names) if seen else Work(1.0, {})
+    more = unless_late(MEASURING, partial(_more, d, probe, seen), list[Seen])
+    work = work_of([(s.sizes, s.accesses) for s in (*seen, *more)], d.names) if seen else Work(1.0, {})
     allowed_at = [s.sizes for s in seen[:1]] or probe.sizes()[:1]
     start = {n: allowed_at[0].get(n, 64) if allowed_at else 64 for n in d.names}
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
@@ -233,27 +239,42 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         return sizes
 
     start = filled(start)
-    most = {n: x.most for n, x in named.items()} | dict.fromkeys(d.roles.exponents, LARGE_EXPONENT)
+    typed = {c.name: values_of(d.kernel, c.buffer) for c in d.contents if c.kind in ("index", "distinct")}
+    most = {n: x.most for n, x in named.items()} | dict.fromkeys(d.roles.exponents, LARGE_EXPONENT) | typed
+
+    def grow(
+        limits: tuple[int, int],
+        allowed: Callable[[Mapping[str, int]], bool],
+        fixed: frozenset[str],
+        model: Mapping[str, int],
+    ) -> dict[str, int]:
+        """``start`` grown: one ``model`` is run on few tokens and on many, so that what each has of comes first."""
+        others = {n for n in start if n not in model}
+        sizes = grown(start, limits, size_bytes, work, allowed, others | fixed, model, model, filled)
+        return grown(sizes, limits, size_bytes, work, allowed, fixed, times, most, filled)
+
     known: list[dict[str, int]] = []
     for name, limits in TARGETS.items():
         # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(sensible, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most, filled)
+        model = of_models(named) if name != "small" else {}
+        sizes = grow(limits, allowed, fixed, model)
         if idle(sizes) and not idle(start):
             fixed |= busied(sizes, start, idle)
-            sizes = grown(start, limits, size_bytes, work, allowed, fixed, times, most, filled)
+            sizes = grow(limits, allowed, fixed, model)
         sizes = resized(d, sizes, allowed)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
     last = known[-1]
-    parts = {n: v // 2 if n in d.roles.binary else v * 3 // 4 for n, v in last.items()}
+    kept = {n for n, x in named.items() if x.least == x.most}
+    parts = {n: v if n in kept else v // 2 if n in d.roles.binary else v * 3 // 4 for n, v in last.items()}
     held = {n: max(g := d.steps.get(n, 1), v // g * g) for n, v in parts.items()} | windows
     held = resized(d, held, legal)
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
     largest = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
-    room = {**dict.fromkeys(d.roles.exponents, MOST_EXPONENT), **d.roles.room}
+    room = {**dict.fromkeys(d.roles.exponents, MOST_EXPONENT), **typed, **d.roles.room}
     d.most = {n: min(v, room.get(n, v)) for n, v in largest.items()}
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
     odd |= {n: max(2 * d.steps.get(n, 1), LEAST_BINARY) for n in d.roles.binary if n in odd}

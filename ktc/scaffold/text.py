@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.other_launches import other_launches
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr
+from ktc.ir.support.time_limits import unless_late
 from ktc.ir.text import print_expr
 from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.walk import walk
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 
 FILE = "workload.toml"
 
+CHECKING = 0.6
+"""The share of the time that is left for each of what is looked at in the end, where somebody waits."""
+
 MAX_VALUES = 256
 """Elements of a variable that the source initialises that a draft lists; more stay in the source, where they are
 taken from where a workload does not say otherwise."""
@@ -73,12 +78,18 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
     with_run(d, source)
     text = _text(d, k, source, target, {}, origin)
-    if numbers := settled_thresholds(d, k, text, target):
+    if numbers := unless_late(CHECKING, partial(settled_thresholds, d, k, text, target), dict[str, float]):
         d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
         text = _text(d, k, source, target, {}, origin)
-    if marks := check_scenarios(d, k, text, target):
+    if marks := unless_late(CHECKING, partial(check_scenarios, d, k, text, target), partial(_unchecked, d)):
         text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
+
+
+def _unchecked(d: Draft) -> dict[str, str]:
+    """No faults of scenarios, and a word about that."""
+    d.doubts.append("sizes of the scenarios: no time was left to run blocks of them")
+    return {}
 
 
 def _launched_otherwise(source: SourceSpec) -> list[str]:
@@ -305,7 +316,8 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
     span = values_compared(d.kernel, p, d.roles.fixed) if none is None else None
     words = words and span in (None, TRUTH_VALUES)
     span = None if words else span
-    if content is not None and not (content.most == TRUTHS and (words or span is not None)):
+    plain_numbers = content is not None and ((content.most and words) or (content.most == TRUTHS and span is not None))
+    if content is not None and not plain_numbers:
         most = content.name if (tied := d.tied(content.name)) is None else tied
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else _less_one(most)
         more = content.first - (content.kind != "offsets")

@@ -218,6 +218,11 @@ def test_init_writes_a_workload_that_loads(ktc_run: Run, scale: str, tmp_path: P
     fails(ktc_run("init", scale), 2, "exists", "--force")
 
 
+def test_init_ends_in_time(ktc_run: Run, scale: str, tmp_path: Path) -> None:
+    fails(ktc_run("init", scale, "--time-limit", "1e-6"), 2, "the time limit was over before", "--time-limit SECONDS")
+    assert not (tmp_path / "workload.toml").exists()
+
+
 def test_port_reports_what_changes(ktc_run: Run) -> None:
     done = ktc_run("port", "fused_add_rmsnorm", "--to", "opencl", "--no-check", "--json")
     data = json.loads(done.stdout)

@@ -12,7 +12,7 @@ its old value in the place of its name wherever that is mentioned: ``int b = a; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pycparser import c_ast
@@ -26,6 +26,15 @@ Env = dict[str, Any]
 expression, or None where that is not known."""
 
 MEMBERS = "xyz"
+
+
+def one_by_one(items: Iterable[Any]) -> Iterator[Any]:
+    """Statements with those apart that a comma joins: ``block.x = n, block.y = m;``."""
+    for item in items:
+        if isinstance(item, c_ast.ExprList):
+            yield from item.exprs
+        else:
+            yield item
 
 
 def assign(item: c_ast.Assignment, env: Env) -> None:
@@ -243,7 +252,7 @@ def _follow(branch: Any, env: Env, changes: Callable[[Any], frozenset[str]], loo
     if branch is None:
         return True
     items = branch.block_items or [] if isinstance(branch, c_ast.Compound) else [branch]
-    for item in items:
+    for item in one_by_one(items):
         if isinstance(item, c_ast.Assignment):
             assign(item, env)
         elif isinstance(item, c_ast.If):
@@ -316,6 +325,6 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
 
 
 __all__ = [
-    "assign", "choose", "current", "decided", "forget", "perhaps_unknown", "shadow", "unknown", "with_begun",
-    "with_elements", "with_members",
+    "assign", "choose", "current", "decided", "forget", "one_by_one", "perhaps_unknown", "shadow", "unknown",
+    "with_begun", "with_elements", "with_members",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.library.device_libraries import in_library
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.methods import params_of
+from ktc.ir.frontend.syntax.case_labels import asked
 from ktc.ir.frontend.syntax.cxx_ast import Alias, Function, IfConstexpr, NamePart, QualName, Template
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program, name_parts
@@ -21,7 +22,7 @@ from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
 from .dispatching import dispatched
 from .filling_functions import with_fillings
-from .host_assignments import assign, choose, decided, forget, perhaps_unknown, shadow, unknown
+from .host_assignments import assign, choose, decided, forget, one_by_one, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
@@ -144,19 +145,36 @@ LAUNCH = "<<<"
 """What ``words`` has for a launch."""
 
 
-def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False) -> list[Use]:
-    """Mentions of ``names`` in host code, in source order; with ``launches`` every launch too."""
+def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False, of: str | None = None) -> list[Use]:
+    """Mentions of ``names`` in host code, in source order; with ``launches`` every launch too, or those that may be of
+    the kernel ``of``."""
     wanted = names | {LAUNCH, *API, *launching_functions(lowering)} if launches else names
+    near = None if of is None else _mentioning(lowering.program, of)
     found: list[Use] = []
     for f in host_functions(lowering.program):
         node = f.entity.node
-        if not wanted & words(lowering.program, node):
+        if not wanted & words(lowering.program, node) or (near is not None and id(node) not in near):
             continue
         try:
             body = node.body
         except KtcError:
             continue
         found += _Walk(lowering, f, names, launches).walk(body.block_items or [])
+    return found
+
+
+def _mentioning(program: Program, kernel: str) -> set[int]:
+    """The functions that a launch of ``kernel`` can stand in: what mentions it, as what chooses between kernels and
+    returns one does, or mentions what does, by ``id`` of their nodes. Of a file with hundreds of kernels they are
+    few."""
+    functions = host_functions(program)
+    names, found, before = {kernel}, set[int](), -1
+    while before < len(found):
+        before = len(found)
+        for f in functions:
+            if id(f.entity.node) not in found and names & words(program, f.entity.node):
+                found.add(id(f.entity.node))
+                names |= f.names
     return found
 
 
@@ -249,7 +267,7 @@ class _Walk:
         """Follow statements in order; behind an ``if`` that leaves the function its condition does not hold, behind an
         assertion it does."""
         outer = self.reached
-        for item in items:
+        for item in one_by_one(items):
             _declare(item, env)
             if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
                 declared[item.name] = item
@@ -382,7 +400,7 @@ class _Walk:
             inner = dict(fallen) if open_ else equal_there(env, item.cond, label) if label is not None else dict(env)
             stmts, outer = case.stmts or [], self.reached
             if label is not None and not open_:
-                self.reached = (*outer, Condition(c_ast.BinaryOp("==", item.cond, label, item.coord), True, dict(env)))
+                self.reached = (*outer, Condition(asked(item.cond, label, item.coord), True, dict(env)))
             self._block(stmts, inner, dict(declared))
             self.reached = outer
             open_ = not (stmts and _leaves(stmts[-1]))

@@ -21,9 +21,11 @@ def host_variables(program: Program) -> Iterator[tuple[str, Any]]:
 
 
 def member_variables(members: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """The name and the declaration of each variable of every object among the ``members`` of a class."""
+    """The name and the declaration of each variable of every object among the ``members`` of a class: also of those
+    that stay as a constructor makes them, ``const int heads_;``."""
     for m in members:
-        if isinstance(m, c_ast.Decl) and m.name and not isinstance(m.type, c_ast.FuncDecl) and not _is_fixed(m):
+        variable = isinstance(m, c_ast.Decl) and m.name and not isinstance(m.type, c_ast.FuncDecl)
+        if variable and (not _is_fixed(m) or (m.init is None and not m.storage)):
             yield m.name, m
 
 

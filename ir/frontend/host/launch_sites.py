@@ -68,7 +68,7 @@ class LaunchSite:
 def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[LaunchSite]:
     """Launches in the file's host functions, in source order; those of ``kernel`` are followed by other mentions of
     it, which may be launches by way of a function of the host API."""
-    sites = [s for u in uses(lowering, frozenset(), launches=True) for s in _launches(lowering, u)]
+    sites = [s for u in uses(lowering, frozenset(), launches=True, of=kernel) for s in _launches(lowering, u)]
     if kernel is None:
         return sites
     sites = [s for s in sites if s.kernel == kernel]

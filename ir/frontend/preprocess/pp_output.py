@@ -68,6 +68,8 @@ def rendered(tokens: Iterable[Token], limit: Callable[[], int], file: str) -> st
 def _merges(a: Token, b: Token) -> bool:
     """Whether ``a`` and ``b``, neighbours now, would be read as something else: one word, or ``--`` from ``-X``."""
     x, y = a.value[-1], b.value[0]
+    if a.value == b.value == ".":
+        return False  # of an ellipsis in a macro: two of them are nothing else
     if x in _GROWS and y in _GROWS:
         return a.expanded or b.expanded
     return _is_word(x) and b.type in _WORDS

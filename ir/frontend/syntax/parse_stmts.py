@@ -8,6 +8,7 @@ from pycparser.c_parser import _ASSIGNMENT_OPS
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.ptx.ptx_functions import unescaped
 
+from .case_labels import CaseRange
 from .cxx_ast import Alias, Asm, Bad, Bindings
 from .parse_control import ControlParser
 from .parse_primary import STARTS_POSTFIX
@@ -145,6 +146,19 @@ class StmtParser(ControlParser):
             decls = self._parse_simple_declaration()
             return c_ast.Compound(decls, self._tok_coord(tok))
         return super()._parse_statement()
+
+    def _parse_labeled_statement(self):
+        """``case 1:`` or ``default:`` and the statement it labels; a declaration (C++23) follows it, as with any label,
+        so that what comes after it in the switch sees its name."""
+        tok = self._advance()
+        value = self._parse_constant_expression() if tok.type == "CASE" else None
+        if value is not None and self._accept("ELLIPSIS"):
+            value = CaseRange(value, self._parse_constant_expression(), coord=self._tok_coord(tok))
+        self._expect("COLON")
+        coord = self._tok_coord(tok)
+        alone = self._peek_type() == "RBRACE" or self._starts_declaration()
+        stmt = c_ast.EmptyStatement(coord) if alone else self._parse_pragmacomp_or_statement()
+        return c_ast.Default([stmt], coord) if value is None else c_ast.Case(value, [stmt], coord)
 
     def _parse_label(self):
         """``name:`` and the statement it labels; a declaration (C23) follows it, so that it is in the block's scope."""

@@ -4,7 +4,6 @@ results are numbers."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -70,15 +69,13 @@ def beyond_a_constant(d: Draft, found: str) -> bool:
 def confirm_in_time(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     """:func:`confirm`, in half of the time that there is where somebody waits for an answer. What was not tried by then
     is not promised: sizes are multiples of those of the first probe, which ran."""
-    half = time_limits.left() / 2
-    try:
-        with time_limits.until(time.monotonic() + half):
-            confirm(d, probe, seen)
-    except time_limits.OutOfTime:
-        time_limits.checkpoint()
+
+    def probed() -> None:
         d.steps = {n: seen[0].sizes[n] for n in _own(d)}
         d.least = dict(d.steps)
         d.doubts.append("sizes: only those that were probed, and multiples of them: no time was left to try others")
+
+    time_limits.unless_late(0.5, lambda: confirm(d, probe, seen), probed)
 
 
 def _own(d: Draft) -> list[str]:

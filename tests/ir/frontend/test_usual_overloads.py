@@ -24,6 +24,20 @@ def test_the_one_for_float_is_taken(tmp_path: Path) -> None:
     assert found[1] == ("clamp(int, const double*, double*, double)", "clamp(int, const int*, int*, int)")
 
 
+def test_of_templates_of_the_same_parameters_the_one_for_float_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("".join("template <int STEP>" + CLAMP.format(t) for t in ("__half", "float")))
+    found = usual_overload(str(file), "clamp")
+    assert found is not None and found[0] == "clamp(int, const float*, float*, float)"
+
+
+def test_the_template_is_taken_where_another_is_written_for_one_type(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("template <typename T>" + CLAMP.format("T") + CLAMP.format("half"))
+    found = usual_overload(str(file), "clamp")
+    assert found is not None and found[0] == "clamp(int, const T*, T*, T)"
+
+
 @pytest.mark.parametrize(
     "other",
     [

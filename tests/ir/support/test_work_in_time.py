@@ -6,7 +6,17 @@ import time
 
 import pytest
 
-from ktc.ir.support.time_limits import OutOfTime, checkpoint, in_time, is_limited, is_over, until
+from ktc.ir.support.time_limits import (
+    OutOfTime,
+    checkpoint,
+    in_time,
+    is_limited,
+    is_over,
+    left,
+    of_processor,
+    unless_late,
+    until,
+)
 
 
 def test_nothing_ends_where_nobody_waits():
@@ -45,3 +55,26 @@ def test_items_come_until_then_and_are_worked_on_without_a_limit():
         assert not is_limited()
         found.append(n)
     assert found == [0, 1]
+
+
+def test_what_others_do_takes_no_time_of_this_process():
+    with of_processor(0.1):
+        time.sleep(0.15)
+        checkpoint()
+        assert 0 < left() <= 0.1
+    with pytest.raises(OutOfTime), of_processor(0.05):
+        while True:
+            checkpoint()
+    assert not is_limited()
+
+
+def test_a_part_that_is_late_is_done_without():
+    def endless() -> str:
+        while True:
+            checkpoint()
+
+    with of_processor(0.2):
+        assert unless_late(0.2, endless, lambda: "without") == "without"
+        assert unless_late(0.2, lambda: "with", lambda: "without") == "with"
+    with pytest.raises(OutOfTime), of_processor(0.0):
+        unless_late(1.0, endless, lambda: "too late for that as well")

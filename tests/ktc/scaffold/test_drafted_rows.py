@@ -420,3 +420,21 @@ def test_windows_that_overlap_in_shared_memory_are_no_rows() -> None:
     )
     assert d.roles.room.get("T", 768) == 768 and not d.doubts
     assert d.shapes["x"] is not None and d.scenarios[-1][1]["T"] >= 4
+
+
+PLACED = """
+__global__ void gather(const float* from, float* to, const int* at, int batch, int length, int width) {
+  int b = at[blockIdx.x] / length, s = at[blockIdx.x] % length;
+  for (int i = threadIdx.x; i < width; i += 32) to[blockIdx.x * width + i] = from[(s * batch + b) * width + i];
+}
+void run(const float* from, float* to, const int* at, int batch, int length, int width, int tokens) {
+  gather<<<tokens, 32>>>(from, to, at, batch, length, width);
+}
+"""
+
+
+def test_places_that_a_size_takes_apart_are_places_in_all_parts() -> None:
+    d = draft(ktc.loads(PLACED).kernel)
+    assert {*str(d.ties["at_values"]).split(" * ")} == {"batch", "length"}
+    e = d.shapes["from"]
+    assert e is not None and e.value({"batch": 3, "length": 5, "width": 7}) == 105

@@ -19,7 +19,7 @@ MAX_NAMES = 6
 
 def classes_asked_for(program: Program, kernel: Entity, parameter: str) -> list[str]:
     """Classes of the file, no templates, that have every member that ``kernel`` names of its type ``parameter``."""
-    wanted = {n.parts[1].name for n in _qualified(kernel) if n.parts[0].name == parameter}
+    wanted = {n.parts[1].name for n in _qualified(program, kernel) if n.parts[0].name == parameter}
     if not wanted:
         return []
     found = [
@@ -32,7 +32,7 @@ def classes_asked_for(program: Program, kernel: Entity, parameter: str) -> list[
 
 def functions_asked_for(program: Program, kernel: Entity, parameter: str) -> list[str]:
     """Functions of the file, no templates, that take as many arguments as ``kernel`` calls ``parameter`` with."""
-    calls = [n for n in descendants(kernel.node.body) if isinstance(n, c_ast.FuncCall) and _names(n.name, parameter)]
+    calls = [n for n in nodes_of(program, kernel) if isinstance(n, c_ast.FuncCall) and _names(n.name, parameter)]
     if not calls:
         return []
     count = len(calls[0].args.exprs) if calls[0].args is not None else 0
@@ -45,8 +45,18 @@ def functions_asked_for(program: Program, kernel: Entity, parameter: str) -> lis
     return list(dict.fromkeys(found))[:MAX_NAMES]
 
 
-def _qualified(kernel: Entity) -> Iterator[QualName]:
-    for n in descendants(kernel.node.body):
+def nodes_of(program: Program, kernel: Entity) -> Iterator[Any]:
+    """The syntax of a kernel's body; of one that is only declared, that of its specialisations."""
+    bodies = [kernel.node.body]
+    if bodies == [None]:
+        found = [e for e in program.functions[kernel.name] if e.is_kernel and e.namespace == kernel.namespace]
+        bodies = [e.node.body for e in found if e.node.body is not None]
+    for body in bodies:
+        yield from descendants(body)
+
+
+def _qualified(program: Program, kernel: Entity) -> Iterator[QualName]:
+    for n in nodes_of(program, kernel):
         if isinstance(n, QualName) and len(n.parts) > 1:
             yield n
 

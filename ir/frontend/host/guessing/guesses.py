@@ -22,6 +22,8 @@ from ktc.ir.frontend.syntax.cxx_ast import NamedType, TemplateParam
 from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 
+from .guessed_names import nodes_of
+
 GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1", "2", "8", "64", "128")
 
@@ -80,7 +82,7 @@ def uniform_guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[La
     ]
     hosts = [(site, host) for site, host in hosts if host.params]
     types = (*GUESSED_TYPES, *specialised_types(lowering))
-    tiled = any(_is_other_axis(n) for n in descendants(entity.node.body))
+    tiled = any(_is_other_axis(n) for n in nodes_of(lowering.program, entity))
     kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in open_parameters(e)}
     for t in types if "type" in kinds else types[:1]:
         for i in range(len(GUESSED_VALUES) if "value" in kinds else 1):

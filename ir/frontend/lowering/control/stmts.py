@@ -29,6 +29,7 @@ from ktc.ir.frontend.syntax.cxx_ast import Alias, Asm, Bad, Bindings, IfConstexp
 from ktc.ir.frontend.syntax.cxx_parser import to_loc
 from ktc.ir.nodes import Break, Continue, Decl, Eval, If, Load, Stmt, fresh, i32
 from ktc.ir.nodes import Const as ConstExpr
+from ktc.ir.support.time_limits import checkpoint
 from ktc.ir.types import Vec
 from ktc.ir.walk import walk_expr
 
@@ -90,6 +91,7 @@ class Stmts(InlineAssembly):
 
     def statement(self, node: Any, pragma: Any = None) -> None:
         """Emit ``node``, with its source comments on the first statement it makes."""
+        checkpoint()
         if self.passed_over is not None and self.passed_over(node):
             return
         coord = getattr(node, "coord", None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ktc.ir.frontend.syntax.case_labels import asked
 from ktc.ir.frontend.syntax.syntax_walk import contains
 from ktc.ir.nodes import Const, Var
 
@@ -40,7 +41,7 @@ class Switches(Stmts):
         for tests, body in reversed(chain):
             cond = None
             for e in tests:
-                test = c_ast.BinaryOp("==", c_ast.ID(name, node.coord), e, node.coord)
+                test = asked(c_ast.ID(name, node.coord), e, node.coord)
                 cond = test if cond is None else c_ast.BinaryOp("||", cond, test, node.coord)
             result = c_ast.If(cond, c_ast.Compound(body, node.coord), result if items_of(result) else None, node.coord)
         return result

@@ -46,6 +46,14 @@ def test_arguments_that_depend_on_each_other_are_met() -> None:
     assert m == a + b and m % 32 == 0 and a >= b and found["I"] == "int"
 
 
+def test_a_template_that_is_only_declared_has_the_bodies_of_its_specialisations() -> None:
+    kernel = """template <typename T> __global__ void k(T* x);
+    template <> __global__ void k<float>(float* x) { x[threadIdx.y] = 1.0f; }
+    template <> __global__ void k<double>(double* x) { x[threadIdx.y] = 1.0; }"""
+    found, _ = searched(kernel)
+    assert found == {"T": "float"}
+
+
 LAUNCHED = """\
 template <int D, int V, typename T> __global__ void k(T* x) { for (int i = 0; i < D / V; ++i) x[i] = T(V); }
 template <int Dim, typename E> struct Launcher {

@@ -566,6 +566,10 @@ ASKS = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * 64")
          "n > 9 ? n : 9, n > 9 ? 1 : m"),
         ("int b = m; if (m > 3) b += 1; else if (m > 2) b = n; k<<<b, 64>>>(p, n, m);",
          "m > 3 ? m + 1 : m > 2 ? n : m, 1"),
+        ("dim3 g; g.x = n, g.y = m; k<<<g, 64>>>(p, n, m);", "n, m"),
+        ("dim3 g(n); if (n > 9) g.x = 9, g.y = m; k<<<g, 64>>>(p, n, m);", "n > 9 ? 9 : n, n > 9 ? m : 1"),
+        ("switch (n) { case 1: int b = m; if (m > 3) b = 3; k<<<b, 64>>>(p, n, m); }", "m > 3 ? 3 : m, 1"),
+        ("switch (n) { RANGE(1, 16, 4); case 17 ... 32: m = 9; }", "4, 1"),
         # what changes in a loop, or is counted on, is a number of the host
         ("int b = 3; ++b; k<<<b, 64>>>(p, n, m);", "b, 1"),
         ("int b = 1; while (b < n) b *= 2; k<<<b, 64>>>(p, n, m);", "b, 1"),
@@ -574,7 +578,8 @@ ASKS = KERNEL.replace("threadIdx.x", "threadIdx.x + blockIdx.y * 64")
     ],
 )  # fmt: skip
 def test_what_is_assigned_before_a_launch(body: str, grid: str) -> None:
-    k = load(f"{ASKS}void run(float* p, int n, int m) {{ {body} }}", name="k.cu")
+    of_range = "#define RANGE(A, B, N) case A ... B: k<<<N, 64>>>(p, n, m); break\n"
+    k = load(f"{of_range}{ASKS}void run(float* p, int n, int m) {{ {body} }}", name="k.cu")
     assert k.launch is not None and ", ".join(map(print_expr, k.launch.grid[:2])) == grid
 
 
@@ -715,6 +720,8 @@ __global__ void k(float* p, int n, int rows) {
          ["(n + 63) / 64", "rows"]),
         ("class Layer { int n; long rows = 0; static const int own = 5; void run(float* p) { LAUNCH } };",
          ["(n + 63) / 64", "rows"]),
+        ("template <typename T> class Layer { const int n, rows; void run(T* p); };"
+         "template <typename T> void Layer<T>::run(T* p) { LAUNCH }", ["(n + 63) / 64", "rows"]),
     ],
 )  # fmt: skip
 def test_numbers_of_the_object_whose_method_launches(layer: str, grid: list[str]) -> None:
@@ -840,3 +847,17 @@ void go(int* a, Device* d, int m, int most) {
     launch = load(source, kernel="clear", name="k.cu").launch
     assert launch is not None
     assert [print_expr(e) for e in (launch.grid[0], launch.block[0])] == ["blocks", "threads"]
+
+
+def test_a_kernel_that_a_function_chooses_is_found_among_others() -> None:
+    many = "".join(
+        f"__global__ void k{i}(float* p) {{ p[0] = {i}; }} void run{i}(float* p, int n) {{ k{i}<<<n, 64>>>(p); }}\n"
+        for i in range(4)
+    )
+    host = """using Step = void (*)(float*);
+    template <bool WIDE> __global__ void k(float* p) { p[blockIdx.x] = WIDE; }
+    static Step chosen(int n) { if (n == 2) return k<true>; return k<false>; }
+    void run(float* p, int n) { Step step = chosen(n); step<<<n, 32>>>(p); }
+    """
+    k = load(many + host, name="k.cu", kernel="k", template={"WIDE": "true"})
+    assert k.launch is not None and print_expr(k.launch.grid[0]) == "2"  # what chooses it says so

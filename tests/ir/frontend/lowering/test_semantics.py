@@ -170,3 +170,23 @@ def test_block_wide_votes(execute):
       while (__syncthreads_or(p[i] < 2300)) p[i] += 50;
     }"""
     assert execute(text, {"p": np.zeros(64, np.int32)}, threads=64)["p"].tolist() == [2310] * 64
+
+
+def test_what_is_declared_behind_a_label_is_known_below_it(execute):
+    text = """__global__ void k(int* out, const int* in, int n) {
+      for (int i = 0; i < n; ++i) {
+        switch (in[i]) { case 1: out[i] = 7; break; default: const int a = 4; int b = a; b += in[i]; out[i] = b; }
+      } }"""
+    got = execute(text, {"out": np.zeros(3, np.int32), "in": np.array([1, 2, 5], np.int32), "n": 3})["out"]
+    assert list(got) == [7, 6, 9]
+
+
+def test_a_case_may_be_a_range(execute):
+    text = """__global__ void k(int* out, const int* in, int n) {
+      for (int i = 0; i < n; ++i) {
+        switch (in[i]) { case 1 ... 3: out[i] = 10; break; case 7: case 8 ... 9: out[i] = 20; break;
+        default: out[i] = 30; }
+      } }"""
+    asked = np.array([0, 1, 3, 4, 7, 9, 10], np.int32)
+    got = execute(text, {"out": np.zeros(7, np.int32), "in": asked, "n": 7})["out"]
+    assert list(got) == [30, 10, 10, 30, 20, 20, 30]
