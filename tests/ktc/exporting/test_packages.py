@@ -232,7 +232,8 @@ def test_a_kernel_with_a_script_is_exported_without_a_run(tmp_path: Path, ktc_ru
 
 def test_what_a_target_cannot_carry_is_left_out_and_said(tmp_path: Path, ktc_run: Run) -> None:
     folder = SILU.parent.parent / "dense/hgemm"
-    done = ktc_run("export", str(folder), "--to", "cupy", "-p", f"@{folder / 'expert.ktp'}", "-o", "out")
+    script = f"@{folder / 'expert.ktp'}"
+    done = ktc_run("export", str(folder), "--to", "cupy", "-p", script, "-o", "out", "--no-verify")
     assert done.returncode == 0 and "left out: raise" in done.stderr and "descriptors of matrices" in done.stderr
     assert not list((tmp_path / "out/hgemm_kernel/kernels").glob("tuned*")), done.stdout
 
