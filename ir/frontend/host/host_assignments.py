@@ -12,7 +12,7 @@ its old value in the place of its name wherever that is mentioned: ``int b = a; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from pycparser import c_ast
@@ -74,7 +74,7 @@ def choose(
 
     ``changes``: the variables that a statement changes; ``loops``: follows a loop, where that is possible.
     """
-    changed = sorted(changes(item) & {k.partition(".")[0] for k in env})
+    changed = sorted(held(changes(item), env))
     ways = []
     for branch in (item.iftrue, item.iffalse):
         way = dict(env)
@@ -308,6 +308,13 @@ def with_members(node: Any, name: str, env: Env) -> Any:
     return replaced(node, held)
 
 
+def held(names: Set[str], env: Env) -> set[str]:
+    """Those of ``names`` of which ``env`` holds something, itself or a member; it may hold thousands."""
+    itself = {n for n in names if n in env}
+    rest = names - itself
+    return itself | (rest & {k.partition(".")[0] for k in env if "." in k} if rest else set())
+
+
 def _place(key: str) -> Any:
     name, _, member = key.partition(".")
     if member.isdigit():
@@ -325,6 +332,6 @@ def _replaced(node: Any, key: str, by: Any) -> Any:
 
 
 __all__ = [
-    "assign", "choose", "current", "decided", "forget", "one_by_one", "perhaps_unknown", "shadow", "unknown",
+    "assign", "choose", "current", "decided", "forget", "held", "one_by_one", "perhaps_unknown", "shadow", "unknown",
     "with_begun", "with_elements", "with_members",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from .api_launches import API, as_launch
 from .asserted_sizes import asserted, ends
 from .dispatching import dispatched
 from .filling_functions import with_fillings
-from .host_assignments import assign, choose, decided, forget, one_by_one, perhaps_unknown, shadow, unknown
+from .host_assignments import assign, choose, decided, forget, held, one_by_one, perhaps_unknown, shadow, unknown
 from .host_changes import changed_keys, changed_names, whole_arrays
 from .host_conditions import Condition, assumed, equal_there, parts_of
 from .host_lambdas import GenericLambda, generic_lambda
@@ -286,7 +286,7 @@ class _Walk:
                 (perhaps_unknown if isinstance(item, c_ast.If) else unknown)(env, name)
             if isinstance(item, c_ast.If) and item.iffalse is None and _returns(item.iftrue):
                 read = c_ast.If(item.cond, None, None)
-                for name in changed_names(read, self.lowering.by_reference, {}) & {k.partition(".")[0] for k in env}:
+                for name in held(changed_names(read, self.lowering.by_reference, {}), env):
                     unknown(env, name)  # if (!(in >> n)) return;
                 self.reached = (*self.reached, Condition(item.cond, False, dict(env)))
                 env.update(decided(assumed(env, item.cond, False), item.cond, False, self.supposing))
@@ -296,7 +296,7 @@ class _Walk:
                 self.reached = (*self.reached, *(Condition(c, True, dict(env)) for c in checked))
             elif not isinstance(item, Alias | c_ast.Typedef):
                 of = item.init if isinstance(item, c_ast.Decl) else getattr(item, "rvalue", item)
-                for name in self._mutated(of) & {k.partition(".")[0] for k in env} if of is not None else ():
+                for name in held(self._mutated(of), env) if of is not None else ():
                     for key in changed_keys(of, name, self.lowering.by_reference):
                         unknown(env, key)  # also of a call in what another variable is given
         self.reached = outer
@@ -309,7 +309,7 @@ class _Walk:
         rank = self.lowering.rank if isinstance(item, c_ast.For) else None
         if rank is not None and follow_rounds(item, env, rank, self._mutated):
             return True
-        return follow_values(item, env, self._mutated(item) & {k.partition(".")[0] for k in env})
+        return follow_values(item, env, held(self._mutated(item), env))
 
     def _followed_inside(self, item: Any, env: dict[str, Any]) -> bool:
         """Whether ``item``, in a branch, was followed: such a loop, or a variable of the branch."""
@@ -352,7 +352,7 @@ class _Walk:
             return
         if isinstance(item, LOOPS) and not _runs_once(item):
             env = dict(env)
-            for name in self._mutated(item) & {k.partition(".")[0] for k in env}:
+            for name in held(self._mutated(item), env):
                 for key in changed_keys(item, name, self.lowering.by_reference):
                     unknown(env, key)  # an earlier iteration may have changed it
         for c in parts_of(item):

@@ -23,7 +23,7 @@ from pycparser import c_ast
 from ktc.ir.frontend.syntax.cxx_ast import CxxCast
 from ktc.ir.frontend.syntax.syntax_walk import descendants, replaced
 
-from .host_assignments import Env, assign, choose, current, forget, key_of, unknown
+from .host_assignments import Env, assign, choose, current, forget, held, key_of, unknown
 from .supposed_tensors import is_permuted
 
 MOST_ROUNDS = 16
@@ -109,7 +109,7 @@ class _Loops:
         elif isinstance(item, c_ast.Break | c_ast.Continue | c_ast.Return | c_ast.While | c_ast.DoWhile):
             return False
         else:
-            for name in self.changes(item) & {k.partition(".")[0] for k in env}:
+            for name in held(self.changes(item), env):
                 unknown(env, name)
         return True
 
