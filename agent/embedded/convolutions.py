@@ -20,10 +20,10 @@ from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Var
 
 from .halos import written_out
 from .nest_shapes import Idea
+from .trials import counting_on_multiples
 
 GAIN = 5.0
 """As of products that are tiled: it only ranks the ideas."""
@@ -104,17 +104,6 @@ def _without_rest(rows: int, trip: int | None) -> int:
     return next(exact, rows)
 
 
-def _whole(tiled: Mapping[Axis, int], facts: Sequence[KernelFacts]) -> str:
-    """The step that counts on whole tiles of those loops of ``tiled`` of which each size has them."""
-    by: dict[str, int] = {}
-    for axis, size in tiled.items():
-        given = [f.sizes.get(axis.trip.sym.name) for f in facts] if isinstance(axis.trip, Var) else []
-        if given and size > 1 and all(isinstance(n, int) and n % size == 0 for n in given):
-            assert isinstance(axis.trip, Var)
-            by[axis.trip.sym.name] = math.lcm(size, by.get(axis.trip.sym.name, 1))
-    return f"divisible-by{{{' '.join(f'{name}={size}' for name, size in by.items())}}} | " if by else ""
-
-
 def _whole_tiles(
     found: Convolution,
     channels: int,
@@ -125,7 +114,8 @@ def _whole_tiles(
     """Steps by which a thread has ``channels`` times about ``rows`` sums, of tiles that are whole as far as may be."""
     along = found.rows or found.columns
     rows = _without_rest(rows, trips.get(along.name))
-    return _whole({found.channels: channels, along: rows}, facts) + _tiles(found, channels, rows)
+    whole = counting_on_multiples([(found.channels.trip, channels), (along.trip, rows)], facts)
+    return whole + _tiles(found, channels, rows)
 
 
 def _tiles(found: Convolution, channels: int, rows: int) -> str:

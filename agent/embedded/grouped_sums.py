@@ -24,6 +24,7 @@ from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.shared.sum_updates import sum_update
 
 from .nest_shapes import Idea
+from .trials import counting_on_multiples
 
 GAIN = 9.0
 """A little more than that of the same nest with a product a term (:mod:`.lanes`): it only ranks the ideas."""
@@ -61,10 +62,9 @@ def grouped_sums(raised: Kernel, facts: Sequence[KernelFacts], able: Callable[[s
 
 def _of_rows(rows: Par, facts: Sequence[KernelFacts]) -> Iterator[tuple[str, str]]:
     """Steps in front, and the level of rows that a thread has: several where no row has to be asked for."""
-    end = without_index_casts(rows.hi)
-    sizes = [f.sizes.get(end.sym.name) for f in facts] if isinstance(end, Var) else []
-    if isinstance(end, Var) and sizes and all(isinstance(n, int) and n % ROWS_A_BLOCK == 0 for n in sizes):
-        yield f"divisible-by{{{end.sym.name}={ROWS_A_BLOCK}}} | ", f"unroll {ROWS_A_THREAD}, "
+    whole = counting_on_multiples([(without_index_casts(rows.hi), ROWS_A_BLOCK)], facts)
+    if whole:
+        yield whole, f"unroll {ROWS_A_THREAD}, "
     yield "", ""
 
 

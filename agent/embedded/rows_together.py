@@ -14,12 +14,12 @@ from ktc.ir.analysis.access_nests import Access, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.integer_casts import without_index_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Par, Reduce, Var
+from ktc.ir.nodes import For, Par, Reduce
 from ktc.ir.walk import walk
 from ktc.passes.core.places import place_of
 
 from .nest_shapes import Idea
-from .trials import wherever
+from .trials import counting_on_multiples, wherever
 
 GAIN = 9.0
 """A little more than that of the same rows by themselves: it only ranks the ideas."""
@@ -48,15 +48,14 @@ def rows_together(raised: Kernel, facts: Sequence[KernelFacts], able: Callable[[
     """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
     before, kernel = wherever(raised, "normalise")
     found = _found(kernel)
-    end = without_index_casts(found.rows.hi) if found is not None else None
-    if found is None or not isinstance(end, Var):
+    if found is None:
         return
-    sizes = [f.sizes.get(end.sym.name) for f in facts]
-    if not sizes or not all(isinstance(n, int) and n % MULTIPLE == 0 for n in sizes):
+    whole = counting_on_multiples([(without_index_casts(found.rows.hi), MULTIPLE)], facts)
+    if not whole:
         return
     row, along = place_of(kernel, found.rows), place_of(kernel, found.along)
     for own, rest in SHAPES:
-        steps = f"divisible-by{{{end.sym.name}={MULTIPLE}}} | {before}map{{{row}=[{own}] {along}=[{rest}]}}"
+        steps = f"{whole}{before}map{{{row}=[{own}] {along}=[{rest}]}}"
         if able(steps):
             yield steps, WHY, GAIN
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Var
 from ktc.ir.support.memo import by_identity
 from ktc.passes.core.catalogue import PASSES
 from ktc.passes.core.language import parse_script
@@ -33,6 +38,18 @@ def wherever(kernel: Kernel, name: str, **more: int) -> tuple[str, Kernel]:
     return before, kernel
 
 
+def counting_on_multiples(counts: Iterable[tuple[Expr | None, int]], facts: Sequence[KernelFacts]) -> str:
+    """The step, with a bar behind it, that counts on those of ``counts`` to be multiples of the numbers beside them
+    which are parameters, and such multiples at all sizes; '' if none is."""
+    by: dict[str, int] = {}
+    for count, multiple in counts:
+        sizes = [f.sizes.get(count.sym.name) for f in facts] if isinstance(count, Var) else []
+        if sizes and multiple > 1 and all(isinstance(n, int) and n % multiple == 0 for n in sizes):
+            assert isinstance(count, Var)
+            by[count.sym.name] = math.lcm(multiple, by.get(count.sym.name, 1))
+    return f"divisible-by{{{' '.join(f'{name}={multiple}' for name, multiple in by.items())}}} | " if by else ""
+
+
 def with_fast_quotients(raised: Kernel, steps: str) -> str:
     """``steps`` and one that approximates 32-bit quotients; '' where there are none, or the steps do not apply.
 
@@ -45,4 +62,4 @@ def with_fast_quotients(raised: Kernel, steps: str) -> str:
     return f"{steps} | fast-math{{fns=div}}"
 
 
-__all__ = ["after", "wherever", "with_fast_quotients"]
+__all__ = ["after", "counting_on_multiples", "wherever", "with_fast_quotients"]

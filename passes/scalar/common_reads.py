@@ -22,7 +22,6 @@ from ktc.ir.fold import add, cast, i32, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Binary,
-    Body,
     Break,
     Const,
     Continue,
@@ -36,10 +35,10 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     While,
-    bodies,
 )
 from ktc.ir.walk import substitute_expr, used, walk
 from ktc.passes.shared.conjuncts import conjuncts_of
+from ktc.passes.shared.tiles import paths
 
 MOST = 32
 """Questions that a condition of all iterations may consist of."""
@@ -71,7 +70,7 @@ class Iterations:
 
 def iterations(kernel: Kernel, loop: Loop) -> Iterations:
     """The iterations of a thread of ``kernel`` that come to the body of ``loop`` alike."""
-    around = _around(kernel.body, loop) or []
+    around = next(path for path in paths(kernel.body) if path[-1] is loop)
     own = list[Par]()
     for at in range(len(around) - 1, -1, -1):
         s = around[at]
@@ -81,18 +80,6 @@ def iterations(kernel: Kernel, loop: Loop) -> Iterations:
             own.append(s)
     known = {p.sym for p in kernel.params} | {s.var for s in around if isinstance(s, Loop)}
     return Iterations(own, frozenset(known - {p.var for p in own}), definitions(kernel.body))
-
-
-def _around(body: Body, loop: Loop) -> list[Stmt] | None:
-    """The statements around the body of ``loop``, itself the last; None where it is not in ``body``."""
-    for s in body:
-        if s is loop:
-            return [s]
-        for b in bodies(s):
-            found = _around(b, loop)
-            if found is not None:
-                return [s, *found]
-    return None
 
 
 def _written_out(s: Par) -> bool:

@@ -109,17 +109,20 @@ class IfConvert(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         found = args.loop.find(kernel)
         reads = {s.var: iterations(kernel, s) if args.loads else None for s in found}
-        if all(converted(s.body, args.skip, reads[s.var]) is s.body for s in found):
-            raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
+        wanted, changed = {(type(s), s.var) for s in found}, False
 
         def on(s: Stmt) -> Stmt:
-            for f in found:
-                if type(s) is type(f) and s.var == f.var:  # type: ignore[union-attr]
-                    body = converted(s.body, args.skip, reads[f.var])  # type: ignore[union-attr]
-                    return dataclasses.replace(s, body=body)  # type: ignore[call-arg, type-var]
-            return s
+            nonlocal changed
+            if not isinstance(s, For | Par | Reduce) or (type(s), s.var) not in wanted:
+                return s
+            body = converted(s.body, args.skip, reads[s.var])
+            changed |= body is not s.body
+            return dataclasses.replace(s, body=body)
 
-        return Result(kernel.with_(body=map_body(kernel.body, on)))
+        after = map_body(kernel.body, on)
+        if not changed:
+            raise Refusal("E-CONVERT-NONE", f"no branch in '{args.loop}' only chooses values", places(*found))
+        return Result(kernel.with_(body=after))
 
 
 def converted(body: Body, skip: bool = False, loads: Iterations | None = None) -> Body:

@@ -11,22 +11,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ktc.ir.nodes import Call, Cast, Const, Expr, Load, Sym, Unary, Var
-from ktc.ir.types import F16, F32, F64, Ptr, Scalar
+from ktc.ir.nodes import Call, Cast, Const, Expr, Load, Unary, Var
+from ktc.ir.types import F16, F32, F64, Scalar
 
-from .iteration_states import UNKNOWN, Expand, Number, State
+from .iteration_states import UNKNOWN, Number, State
 
 DTYPES: dict[object, Any] = {F16: np.float16, F32: np.float32, F64: np.float64}
 """The types whose values are compared; each is one of float64 too."""
 
 
 class Elements(Protocol):
-    """What is known of numbers and of contents of memory: :class:`~.loop_integers.Values`."""
+    """What is known of contents of memory: :class:`~.loop_integers.Values`."""
 
-    @property
-    def written(self) -> frozenset[Sym]: ...
-    def number(self, e: Expr, s: State) -> Number: ...
-    def contents_of(self, buffer: Sym) -> np.ndarray | None: ...
+    def element(self, e: Load, s: State, kind: Any) -> Number: ...
 
 
 def real(v: Elements, e: Expr, s: State) -> Number:
@@ -35,11 +32,11 @@ def real(v: Elements, e: Expr, s: State) -> Number:
     return handler(v, e, s) if handler is not None and e.type in DTYPES else UNKNOWN
 
 
-def compared(op: str, a: Number, b: Number) -> Number:
-    """Whether ``a op b``, 0 or 1 at each point."""
+def compared(op: Callable[[Any, Any], Any], a: Number, b: Number) -> Number:
+    """Whether ``op(a, b)``, 0 or 1 at each point."""
     if a.base is None or b.base is None:
         return Number(None, wants=a.wants | b.wants)
-    return Number(np.asarray(_COMPARISONS[op](a.base, b.base), np.int64)[()])
+    return Number(np.asarray(op(a.base, b.base), np.int64)[()])
 
 
 def _const(v: Elements, e: Const, s: State) -> Number:
@@ -51,15 +48,8 @@ def _var(v: Elements, e: Var, s: State) -> Number:
 
 
 def _load(v: Elements, e: Load, s: State) -> Number:
-    if not isinstance(e.buffer.type, Ptr) or e.buffer in v.written:
-        return UNKNOWN
-    index = v.number(e.index[0], s)
-    if index.base is None or index.terms:
-        return Number(None, wants=index.wants | frozenset(map(Expand, index.terms)))
-    data, at = v.contents_of(e.buffer), np.asarray(index.base, np.int64)
-    if data is None or not np.issubdtype(data.dtype, np.floating) or np.any((at < 0) | (at >= len(data))):
-        return UNKNOWN
-    return Number(data[at].astype(np.float64))
+    x = v.element(e, s, np.floating)
+    return x if x.base is None else Number(x.base.astype(np.float64))  # type: ignore[union-attr]
 
 
 def _cast(v: Elements, e: Cast, s: State) -> Number:
@@ -87,14 +77,6 @@ _HANDLERS: dict[type, Callable[..., Number]] = {
     Cast: _cast,
     Unary: _unary,
     Call: _call,
-}
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
 }
 
 __all__ = ["compared", "real"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Values:
         t = e.a.type
         if isinstance(t, Scalar) and t.is_float:
             return self._decided(
-                s, "!=", float_operands.compared(e.op, *(real(self, x, s) for x in (e.a, e.b))), Number(0)
+                s, "!=", float_operands.compared(_PLAIN[e.op], *(real(self, x, s) for x in (e.a, e.b))), Number(0)
             )
         if not isinstance(t, Scalar) or not (t.is_int or t == BOOL):
             return None
@@ -96,9 +97,19 @@ class Values:
                 raise
             return None
 
-    def contents_of(self, buffer: Sym) -> np.ndarray | None:
-        """What the workload puts into ``buffer``."""
-        return self.contents(buffer.name)
+    def element(self, e: Load, s: State, kind: Any) -> Number:
+        """What the workload puts where ``e`` loads from, as it is in memory; unknown but of numpy's ``kind``."""
+        if not isinstance(e.buffer.type, Ptr) or e.buffer in self.written:
+            return UNKNOWN
+        index = self.number(e.index[0], s)
+        if index.base is None or index.terms:
+            return Number(None, wants=index.wants | frozenset(map(Expand, index.terms)))
+        data, at = self.contents(e.buffer.name), np.asarray(index.base, np.int64)
+        if data is None or not len(data) or not np.issubdtype(data.dtype, kind):
+            return UNKNOWN
+        if np.any((at < 0) | (at >= len(data))):
+            return UNKNOWN
+        return Number(data[at])
 
 
 def _swapped(found: Branches | None) -> Branches | None:
@@ -340,21 +351,11 @@ def _call(v: Values, e: Call, s: State) -> Number:
 
 def _load(v: Values, e: Load, s: State) -> Number:
     t = e.type
-    if not isinstance(e.buffer.type, Ptr) or e.buffer in v.written or not isinstance(t, Scalar) or t.is_float:
-        return UNKNOWN
-    index = v.number(e.index[0], s)
-    if index.base is None:
-        return Number(None, wants=index.wants)
-    if index.terms:
-        return Number(None, wants=frozenset(map(Expand, index.terms)))
-    data = v.contents(e.buffer.name)
-    at = np.asarray(index.base, np.int64)
-    if data is None or not np.issubdtype(data.dtype, np.integer) or not len(data):
-        return UNKNOWN
-    if np.any((at < 0) | (at >= len(data))):
-        return UNKNOWN
-    found = data[at].astype(np.int64)
-    return Number(int(found) if found.ndim == 0 else found)
+    found = v.element(e, s, np.integer) if isinstance(t, Scalar) and not t.is_float else UNKNOWN
+    if found.base is None:
+        return found
+    whole = np.asarray(found.base, np.int64)
+    return Number(int(whole) if whole.ndim == 0 else whole)
 
 
 _HANDLERS: dict[type, Callable[..., Number]] = {

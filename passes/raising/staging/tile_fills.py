@@ -13,6 +13,7 @@ import numpy as np
 
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.fields import with_children
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import (
     Binary,
@@ -38,7 +39,7 @@ from ktc.passes.raising.recognise.equal_values import alike
 from ktc.passes.shared.conjuncts import conjuncts_of
 from ktc.passes.shared.equal_integers import same
 
-from .writer_values import NotStaged, atoms_of, coordinates, known, map_children, number, placed
+from .writer_values import NotStaged, atoms_of, coordinates, known, number, placed
 
 MAX_WRITERS = 1 << 14
 SOME = 8
@@ -168,16 +169,16 @@ class Table:
 
     def is_own(self, e: Expr) -> bool:
         """Whether ``e`` depends on the writer alone: thread index and round, and on something of it at all."""
-        atoms = set(atoms_of(e))
+        atoms = atoms_of(e)
         return bool(atoms) and atoms <= self.own and not any(isinstance(x, Load) for x in walk_expr(e))
 
     def depends(self, e: Expr) -> bool:
         """Whether ``e`` differs between writers."""
-        return bool(set(atoms_of(e)) & self.own)
+        return bool(atoms_of(e) & self.own)
 
     def of_cell(self, e: Expr) -> Expr:
         """``e`` as a function of the cell."""
-        atoms = set(atoms_of(e))
+        atoms = atoms_of(e)
         if not atoms & self.own:
             return e
         if self.is_own(e) and isinstance(e.type, Scalar) and e.type.is_int:
@@ -189,7 +190,7 @@ class Table:
         if (together := self._own_terms(e)) is not None:
             return together
         try:
-            return map_children(e, self.of_cell)
+            return with_children(e, self.of_cell)
         except NotStaged:
             linear = self._linear(e) if isinstance(e.type, Scalar) and e.type.is_int else None
             if linear is None:

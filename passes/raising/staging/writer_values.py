@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 from ktc.ir.fold import evaluate
 from ktc.ir.nodes import Const, Expr, HwIndex, Sym, Var
 from ktc.ir.support.memo import by_identity
@@ -70,16 +67,4 @@ def atoms_of(e: Expr) -> set:
     return {x.sym if isinstance(x, Var) else x for x in walk_expr(e) if isinstance(x, Var | HwIndex)}
 
 
-def map_children(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """``e`` with ``f`` of each of its parts."""
-    changes: dict[str, object] = {}
-    for field in dataclasses.fields(e):
-        v = getattr(e, field.name)
-        if isinstance(v, Expr):
-            changes[field.name] = f(v)
-        elif isinstance(v, tuple) and v and all(isinstance(x, Expr) for x in v):
-            changes[field.name] = tuple(f(x) for x in v)
-    return dataclasses.replace(e, **changes) if changes else e  # type: ignore[arg-type]
-
-
-__all__ = ["NotStaged", "atoms_of", "coordinates", "known", "map_children", "number", "placed"]
+__all__ = ["NotStaged", "atoms_of", "coordinates", "known", "number", "placed"]
