@@ -1,10 +1,10 @@
 """Exports at sizes that nobody tuned for: are they ever slower than the original, and what do they do with wrong calls?
 
-    python -m tests.bench.exported FOLDER... [--device cuda|numba] [--budget 24] [--time-limit 20] [--log rows.jsonl]
-                                   [--seconds 540]
+    python -m tests.bench.exported FOLDER... [--device cuda|numba] [--budget 24] [--time-limit 20] [--measure 8]
+                                   [--log rows.jsonl] [--seconds 540]
     python -m tests.bench.exported --table rows.jsonl
 
-Of each folder with a workload: ``ktc optimize`` (all tuned scenarios, no memory), ``ktc export --measure 8`` (for
+Of each folder with a workload: ``ktc optimize`` (all tuned scenarios, no memory), ``ktc export --measure N`` (for
 PyTorch on CUDA, for numpy on a CPU), the package's own self-test, and then twenty sizes: 14 drawn between the least and
 the greatest tuned ones, 6 up to twice as large. At each, what the export launches is timed beside the original, both
 from the package, in turn. On CUDA: captured launches that rotate through more memory than the last cache holds.
@@ -62,6 +62,7 @@ def main() -> None:
     p.add_argument("--device", default="cuda")
     p.add_argument("--budget", type=int, default=24)
     p.add_argument("--time-limit", type=float, default=20.0)
+    p.add_argument("--measure", type=int, default=8, help="sizes between scenarios that the export is measured at")
     p.add_argument("--log", type=Path, default=Path("exported.jsonl"))
     p.add_argument("--seconds", type=float, default=540.0)
     p.add_argument("--table", type=Path, help="only print the table of the rows in this file")
@@ -90,7 +91,7 @@ def measured(folder: Path, place: Path, a: argparse.Namespace) -> dict[str, Any]
     if found.returncode:
         return {"failed": "optimize", "said": found.stderr[-600:]}
     export = ("export", run, "--to", target, "--device", a.device, "-o", out)
-    done = ktc(*export, "--measure", 8)
+    done = ktc(*export, "--measure", a.measure)
     if "E-EXPORT-MEASURE" in done.stderr:  # a gain at one size, or at none: nothing lies between
         done = ktc(*export)
     if done.returncode:
