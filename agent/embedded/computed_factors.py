@@ -51,7 +51,7 @@ def computed_factors(
 ) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain: of each tile, the best staging that ``applies``."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
-    for sums in _sums(raised):
+    for sums in sums_of_factors(raised):
         down, across, terms = (trips.get(x.var.name) for x in (sums.down, sums.across, sums.terms))
         size = Size(down, across, terms, 1, units)
         found = (next(filter(applies, _schedules(sums, t)), None) for t in in_order(COPIED, size))
@@ -63,7 +63,7 @@ def computed_factors(
             )
 
 
-def _sums(kernel: Kernel) -> Iterator[Sums]:
+def sums_of_factors(kernel: Kernel) -> Iterator[Sums]:
     """Loops that add up right inside of two parallel loops, of which some values know one only."""
     seen = accesses(kernel)
     for path in paths(kernel.body):
@@ -124,4 +124,4 @@ def _schedules(sums: Sums, t: ThreadTile) -> Iterator[str]:
     yield f"{tiles} | {last}"
 
 
-__all__ = ["computed_factors"]
+__all__ = ["Sums", "computed_factors", "sums_of_factors"]

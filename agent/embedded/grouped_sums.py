@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.integer_casts import without_index_casts
@@ -73,26 +74,28 @@ def _found(raised: Kernel) -> Iterator[Grouped]:
         if any(isinstance(s, Par) for s in walk(rows.body)):
             continue
         for loop in (s for s in walk(rows.body) if isinstance(s, For)):
-            group = _group(loop)
+            shared = (n for n in groups_of(loop) if SHORTEST <= n <= LONGEST and n & (n - 1) == 0)
+            group = min(shared, default=None)
             if group is not None and not isinstance(attempted(sum_update, loop, "E-FACTOR-LOOP"), Refused):
                 yield Grouped(rows, loop, group)
 
 
-def _group(loop: For) -> int | None:
-    """How many iterations of ``loop``, which counts from 0, load something from one place, while others move on."""
+def groups_of(loop: For) -> set[int]:
+    """How many iterations in a row of ``loop``, which counts from 0, load something from one place, while others move
+    on: of each such place."""
     form = counting(loop)
     if form is None or not is_const(form.lo, 0) or not isinstance(form.by, Const):
-        return None
-    groups = {
+        return set()
+    names = definitions(loop.body)
+    return {
         int(q.b.value) // int(form.by.value)
         for e in all_exprs(loop.body)
         for load in loads_in(e)
         for i in load.index
-        for q in walk_expr(i)
+        for q in walk_expr(expand(i, names))
         if isinstance(q, Binary) and q.op == "/" and without_index_casts(q.a) == Var(loop.var)
         and isinstance(q.b, Const) and q.b.value % form.by.value == 0
     }  # fmt: skip
-    return min((n for n in groups if SHORTEST <= n <= LONGEST and n & (n - 1) == 0), default=None)
 
 
-__all__ = ["grouped_sums"]
+__all__ = ["grouped_sums", "groups_of"]

@@ -31,6 +31,7 @@ from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
+from .packed_weights import packed_weights
 from .planes import planes
 from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
@@ -218,6 +219,7 @@ class Rules:
         units = max(1, o.device.compute_units)
         seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
         tilings = chain(
+            () if found is not None else packed_weights(kernel, o.device, seen, able),
             () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
             convolutions(kernel, units, seen, able),

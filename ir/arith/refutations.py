@@ -22,6 +22,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 
 from .arrivals import Place
+from .counted_loops import counting
 from .enclosures import is_integer
 from .integer_casts import without_index_casts
 from .kernel_states import Witness, difference, witnesses_of
@@ -80,7 +81,7 @@ def not_split(e: Binary, place: Place) -> bool:
     if n not in (None, 0, 1) and not place.equates:
         known = _terms_of(place.kernel)
         terms = known.terms(e.a)
-        if terms is not None and not any(known.begin_at_multiple(x, n) for x in terms):
+        if terms is not None and not any(known.are_at_multiple(x, n) for x in terms):
             whole = {x: k for x, k in terms.items() if k % n == 0}
             hopeless = known.no_cheaper(e, n, terms, whole, place) if whole else place.changes(e.a)
             if hopeless and not known.is_narrowed(e.a, place):
@@ -200,11 +201,15 @@ class _Terms:
             found = self._varying[id(e)] = e, below[0] if len(below) == 1 else _joined(below)
         return found[1]
 
-    def begin_at_multiple(self, atoms: tuple[int, ...], n: int) -> bool:
-        """Whether ``atoms`` are the counter of a loop that may begin at a multiple of ``n``, other than 0."""
+    def are_at_multiple(self, atoms: tuple[int, ...], n: int) -> bool:
+        """Whether ``atoms`` are the counter of a loop that may begin at a multiple of ``n``, other than 0, or of a
+        serial one that counts by multiples."""
         x = self.atoms[atoms[0]] if len(atoms) == 1 else None
         loop = self.symbols.loops.get(x.sym) if isinstance(x, Var) else None
-        if isinstance(loop, For | None) or is_const(loop.lo, 0):
+        if isinstance(loop, For):
+            form = counting(loop)
+            return form is not None and isinstance(form.by, Const) and form.by.value % n == 0
+        if loop is None or is_const(loop.lo, 0):
             return False
         terms = self.terms(loop.lo)
         return terms is None or all(k % n == 0 for k in terms.values())

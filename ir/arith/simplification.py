@@ -115,13 +115,14 @@ def _split(e: Binary, facts: Facts) -> Expr | None:
     p, n = facts.polynomial(e.a), facts.polynomial(e.b)
     if len(n) != 1 or not facts.never_negative(e.a):
         return None
-    for counter, start in (*_starts(p, n, facts), ({}, {})):
+    nothing: Polynomial = {}
+    for counter, begun, beyond in (*_counters(p, n, e.b, facts), (nothing, nothing, nothing)):
         whole, rest = _parted(minus(p, counter), n)
-        turns, rest = plus(whole, quotient(start, n) or {}), plus(rest, minus(counter, start))
+        turns, rest = plus(whole, begun), plus(rest, beyond)
         if not turns or not facts.never_positive(scaled(rest, -1)):
             continue
         if not facts.never_positive(plus(minus(rest, n), constant(1))):
-            left = None if start else _built(rest, e, facts)
+            left = None if counter else _built(rest, e, facts)
             if left is None:
                 continue
             turns = plus(turns, {(Binary("/", left, e.b),): 1})
@@ -145,14 +146,23 @@ def _parted(p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]
     return whole, rest
 
 
-def _starts(p: Polynomial, n: Polynomial, facts: Facts) -> Iterator[tuple[Polynomial, Polynomial]]:
-    """Counters of loops among the terms of ``p``, each with a multiple of ``n`` at which it begins: ``i`` and ``t * n``
-    where ``i`` is in ``t * n..t * n + n``."""
+def _counters(
+    p: Polynomial, n: Polynomial, by: Expr, facts: Facts
+) -> Iterator[tuple[Polynomial, Polynomial, Polynomial]]:
+    """Counters of loops among the terms of ``p``, each as a multiple of ``n``, which is ``by``, and what is left: ``i``
+    is ``t`` times and ``i - t * n`` where it is in ``t * n..t * n + n``, and ``i / n`` times where it counts by ``n``
+    from a multiple."""
+    number = n.get(())
     for factors, k in p.items():
-        if k == 1 and len(factors) == 1 and isinstance(factors[0], Var):
-            for start in facts.bounds(factors[0], upper=False):
-                if start and not _parted(start, n)[1]:
-                    yield {factors: 1}, start
+        if k != 1 or len(factors) != 1 or not isinstance(v := factors[0], Var):
+            continue
+        counter: Polynomial = {factors: 1}
+        if number is not None and len(n) == 1 and facts.multiple_of(v, number):
+            yield counter, {(Binary("/", v, by),): 1}, {}
+        for start in facts.bounds(v, upper=False):
+            turns = quotient(start, n) if start and not _parted(start, n)[1] else None
+            if turns is not None:
+                yield counter, turns, minus(counter, start)
 
 
 def _built(p: Polynomial, e: Expr, facts: Facts) -> Expr | None:

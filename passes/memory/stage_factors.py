@@ -14,6 +14,10 @@ Weights in few bits are unpacked and scaled so: by every thread for each of its 
 the tile of results like one that was copied (``stage-shared`` copies what is loaded as it lies). The values are the
 same to the last bit; a factor is computed where the tile would have, and is 0 beyond its edges.
 
+``type=f16`` (or ``bf16``) holds factors that are whole numbers, each of which that type has, for tensor cores to take:
+``s += f32(x[row, k]) * f32(q)`` of an unpacked ``q`` in 0..15 becomes a product of two elements of 16 bits. The table's
+rows lie along what is packed in a word, so that a thread unpacks one word and stores its elements together.
+
 Legal where the factor depends on the serial loop inside of ``loop`` and on one of the parallel loops of the block's
 threads around it, of known extents, and reads nothing that the kernel writes.
 """
@@ -21,22 +25,26 @@ threads around it, of known extents, and reads nothing that the kernel writes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import pinned, places
 from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.arith.loop_extents import Extent, extent_of
+from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fields import with_children
-from ktc.ir.fold import add, binary, cast, evaluate, i32, simplify, sub
+from ktc.ir.fold import add, binary, cast, evaluate, i32, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Binary,
     Body,
+    Cast,
     Const,
     Decl,
     Dist,
@@ -53,33 +61,41 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.purity import is_removable
-from ktc.ir.types import I32, Array, Ptr, Scalar, scalar_of
+from ktc.ir.types import BF16, F16, I32, Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, declared, loads_in, map_body, substitute_expr, used, used_in, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loops
-from ktc.passes.core.arguments import required
+from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import SERIAL, place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.bands import Band, band_around, with_arrays
 from ktc.passes.shared.tiles import paths
+from ktc.passes.tensor.whole_floats import holds, whole_values
 
 from .region_reads import written_over
+from .swizzle_shared import UNIT
 from .tile_copy import thread_levels
 
 MOST = 8192
-"""Elements of a table of factors at most."""
+"""Elements of a table of factors at most; of one of 16 bits twice as many."""
+
+HELD = {t.name: t for t in (F16, BF16)}
+"""Types that tensor cores take, in which factors may be held."""
 
 
 @dataclass(frozen=True)
 class Arguments:
     loop: Loops = required("the serial loops over the tiles of sums")
+    type: str | None = option(
+        None, "hold factors that are whole numbers as this", code="E-FACTOR-TYPE", words=tuple(HELD)
+    )
 
 
 class StageFactors(Pass[Arguments]):
     name = "stage-factors"
     summary = "factors of a tile's sums that are computed, once a block and not by every thread"
-    refusals = ("E-PLACE", "E-FACTOR-LOOP", "E-FACTOR-NONE", "E-FACTOR-SIZE")
+    refusals = ("E-PLACE", "E-FACTOR-LOOP", "E-FACTOR-NONE", "E-FACTOR-SIZE", "E-FACTOR-TYPE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         """One for each serial loop with such a tile right inside."""
@@ -87,13 +103,13 @@ class StageFactors(Pass[Arguments]):
             return []
         serial = [s for s in walk(kernel.body) if isinstance(s, For) and any(isinstance(x, Par) for x in s.body)]
         doc = "computed once a block, not by every thread"
-        return [Site(self.step(loop=place_of(kernel, s)), doc) for s in serial if allowed(_found, kernel, s)]
+        return [Site(self.step(loop=place_of(kernel, s)), doc) for s in serial if allowed(_found, kernel, s, None)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         names = []
         for s in args.loop.find(kernel, SERIAL):
             here = next(x for x in walk(kernel.body) if isinstance(x, For) and x.var == s.var)
-            found = _found(kernel, here)
+            found = _found(kernel, here, HELD[args.type] if args.type is not None else None)
             names += [f.sym.name for f in found.factors]
             kernel = _staged(kernel, found)
         return Result(kernel, (f"{', '.join(names)}: computed once a block",))
@@ -114,14 +130,20 @@ class Side:
 
 @dataclass(frozen=True)
 class Factor:
-    """``sym[k, col]`` holds ``value``, of the serial loop ``terms`` and the parallel one ``across``; ``others``: the
-    parallel loops that have it in common."""
+    """``sym`` holds ``value``, of the serial loop ``terms`` and the parallel one ``across``; ``others``: the parallel
+    loops that have it in common. ``along``: whether terms lie side by side there; ``run``: how many of them come out of
+    one word, and are stored together."""
 
     sym: Sym
     value: Expr
     terms: Side
     across: Side
     others: tuple[Par, ...]
+    along: bool = False
+    run: int = 1
+
+    def place(self, term: Expr, across: Expr) -> tuple[Expr, Expr]:
+        return (across, term) if self.along else (term, across)
 
 
 @dataclass(frozen=True)
@@ -132,8 +154,8 @@ class Found:
     factors: tuple[Factor, ...]
 
 
-def _found(kernel: Kernel, loop: For) -> Found:
-    """The factors of the sums in the tile inside of ``loop``."""
+def _found(kernel: Kernel, loop: For, held: Scalar | None) -> Found:
+    """The factors of the sums in the tile inside of ``loop``; ``held``: of whole numbers, which this type has."""
     locs = places(loop)
     inner = [
         s for s in walk(loop.body) if isinstance(s, For) and not any(isinstance(x, For | Par) for x in walk(s.body))
@@ -150,19 +172,21 @@ def _found(kernel: Kernel, loop: For) -> Found:
     if len(tile) != len(path) or len(tile) < 2:
         why = f"'{sums.var.name}' does not stand right inside of two parallel loops or more"
         raise Refusal("E-FACTOR-LOOP", why, locs)
-    reader = _Reader(kernel, sums, tile)
+    reader = _Reader(kernel, sums, tile, held)
     map_body(sums.body, lambda s: with_children(s, reader.read))
     if not reader.factors:
         why = "no value is computed of elements that depend on the sum's loop and one other alone"
-        raise Refusal("E-FACTOR-NONE", why, locs)
+        which = f", and is a whole number that {held} has" if held is not None else ""
+        raise Refusal("E-FACTOR-NONE", why + which, locs)
     return Found(band, sums, reader.reads, tuple(reader.factors.values()))
 
 
 class _Reader:
     """The factors that the expressions of ``sums`` are made of."""
 
-    def __init__(self, kernel: Kernel, sums: For, tile: list[Par]) -> None:
-        self.kernel, self.sums, self.tile = kernel, sums, tile
+    def __init__(self, kernel: Kernel, sums: For, tile: list[Par], held: Scalar | None) -> None:
+        self.kernel, self.sums, self.tile, self.held = kernel, sums, tile, held
+        self.facts = Facts(kernel, REWRITES)
         self.names = definitions(kernel.body, loads=True)
         self.own = ({*declared(tile[0].body), *assigned(tile[0].body)} | {p.var for p in tile}) - {sums.var}
         self.written = assigned(kernel.body)
@@ -177,8 +201,8 @@ class _Reader:
             if value not in self.factors:
                 self.factors[value] = self._factor(value, along[0])
             f = self.factors[value]
-            at = (_from(self.sums.var, f.terms.start), _from(along[0].var, f.across.start))
-            self.reads[e] = Load(f.sym, at)
+            at = f.place(_from(self.sums.var, f.terms.start), _from(along[0].var, f.across.start))
+            self.reads[e] = _as(scalar_of(e.type), Load(f.sym, at))
             return self.reads[e]
         return with_children(e, self.read)
 
@@ -189,7 +213,13 @@ class _Reader:
         if self.sums.var not in used(value) or used(value) & (self.own - {across.var}):
             return False
         loads = list(loads_in(value))
-        computed = any(isinstance(x, Binary) and scalar_of(x.type).is_float for x in walk_expr(value))
+        if self.held is not None:
+            values = whole_values(value, self.facts)
+            if values is None or not holds(self.held, values):
+                return False
+        computed = self.held is not None or any(
+            isinstance(x, Binary) and scalar_of(x.type).is_float for x in walk_expr(value)
+        )
         return (
             bool(loads) and computed and all(map(self._is_constant, loads)) and not isinstance(without_casts(e), Load)
         )
@@ -204,12 +234,20 @@ class _Reader:
         sides = [self._side(self.sums), self._side(across)]
         knobs = largest(self.kernel)
         sizes = [evaluate(s.size, knobs) for s in sides]
-        if None in sizes or int(sizes[0] or 0) * int(sizes[1] or 0) > MOST:
-            why = f"a table of '{self.sums.var.name}' and '{across.var.name}' would have more than {MOST} elements"
+        most = MOST if self.held is None else 2 * MOST
+        if None in sizes or int(sizes[0] or 0) * int(sizes[1] or 0) > most:
+            why = f"a table of '{self.sums.var.name}' and '{across.var.name}' would have more than {most} elements"
             raise Refusal("E-FACTOR-SIZE", why, places(self.sums, across), "tile makes them shorter")
-        sym = fresh("factor_s", Array(scalar_of(value.type), (sides[0].size, sides[1].size), "shared"))
         others = tuple(p for p in self.tile if p is not across)
-        return Factor(sym, value, sides[0], sides[1], others)
+        if self.held is None:
+            sym = fresh("factor_s", Array(scalar_of(value.type), (sides[0].size, sides[1].size), "shared"))
+            return Factor(sym, value, sides[0], sides[1], others)
+        terms, beside = self.sums.var, across.var
+        along = _is_packed(value, terms) or not (_is_packed(value, beside) or _runs_along(value, terms, beside))
+        run = gcd(UNIT // self.held.bytes, int((sizes[0] if along else sizes[1]) or 1))
+        shape = (sides[1].size, sides[0].size) if along else (sides[0].size, sides[1].size)
+        sym = fresh("factor_s", Array(self.held, shape, "shared"))
+        return Factor(sym, value, sides[0], sides[1], others, along, run)
 
     def _side(self, s: For | Par) -> Side:
         reach = extent_of(s)
@@ -217,6 +255,17 @@ class _Reader:
             why = f"how often '{s.var.name}' runs is not known before launch"
             raise Refusal("E-FACTOR-SIZE", why, places(s), "tile makes a loop of known length out of a long one")
         return Side(s, reach.cap, reach)
+
+
+def _is_packed(value: Expr, v: Sym) -> bool:
+    """Whether words that ``value`` takes apart hold several places of ``v`` in a row each."""
+    words = (x for e in walk_expr(value) if isinstance(e, Binary) and e.op == ">>" for x in loads_in(e.a))
+    quotients = (q for x in words for i in x.index for q in walk_expr(i) if isinstance(q, Binary) and q.op == "/")
+    return any(isinstance(q.b, Const) and is_unit_stride(q.a, v) for q in quotients)
+
+
+def _as(t: Scalar, e: Expr) -> Expr:
+    return e if e.type == t else Cast(t, e)
 
 
 def _from(v: Sym, start: Expr) -> Expr:
@@ -228,7 +277,7 @@ def _from(v: Sym, start: Expr) -> Expr:
 
 def _staged(kernel: Kernel, found: Found) -> Kernel:
     threads = (*thread_levels(kernel.body), Level("seq"))
-    reading = map_body((found.band.holder,), lambda s: _read_instead(s, found))
+    reading = _without_unused(map_body((found.band.holder,), lambda s: _read_instead(s, found)))
     fills = tuple(_fill(f, threads) for f in found.factors)
     arrays = [Alloc(f.sym, align=16) for f in found.factors]
     return with_arrays(kernel, found.band.region, found.band.holder, arrays, (*fills, *reading))
@@ -241,45 +290,79 @@ def _read_instead(s: Stmt, found: Found) -> Stmt:
     def read(e: Expr) -> Expr:
         return found.reads[e] if e in found.reads else with_children(e, read)
 
-    body: Body = map_body(s.body, lambda x: with_children(x, read))
-    return dataclasses.replace(s, body=_without_unused(body))
+    return dataclasses.replace(s, body=map_body(s.body, lambda x: with_children(x, read)))
 
 
-def _without_unused(body: Body) -> Body:
-    """``body`` without names of values that only factors were made of."""
+def _without_unused(band: Body) -> Body:
+    """``band`` without names of values that only factors were made of."""
     while True:
-        unused = [d for d in body if isinstance(d, Decl) and d.sym not in used_in(body) | assigned(body)]
+        known = used_in(band) | assigned(band)
+        unused = [d for d in walk(band) if isinstance(d, Decl) and d.sym not in known and _is_idle(d)]
         if not unused:
-            return body
-        body = tuple(s for s in body if s not in unused)
+            return band
+        band = map_body(band, lambda s, unused=unused: None if s in unused else s)  # type: ignore[misc]
+
+
+def _is_idle(d: Decl) -> bool:
+    return d.init is None or is_removable(d.init)
 
 
 def _fill(f: Factor, threads: Dist) -> Par:
-    """One loop over the elements of the table, spread over the block's ``threads``: neighbours along what lies side by
-    side in memory."""
-    i = fresh("factor_i", I32)
-    beside = list(_side_by_side(f))
-    fast, slow = (f.across, f.terms) if beside and all(beside) else (f.terms, f.across)
-    n = cast(fast.size, I32)
-    at = {id(fast): binary("%", Var(i), n), id(slow): binary("/", Var(i), n)}
-    places_ = {s.loop.var: add(s.start, cast(at[id(s)], scalar_of(s.loop.var.type))) for s in (f.terms, f.across)}
-    value = substitute_expr(f.value, places_)
-    inside = [binary("<", cast(at[id(s)], scalar_of(c.type)), c) for s in (f.terms, f.across) for c in s.extent.clips]
+    """One loop over the table, spread over the block's ``threads``: neighbours along what lies side by side in memory,
+    each with a run of the table's row."""
+    i, v = fresh("factor_i", I32), fresh("factor_v", I32)
+    inner, outer = (f.terms, f.across) if f.along else (f.across, f.terms)
+    length = cast(simplify(binary("/", inner.size, i32(f.run))), I32)  # runs of a row
+    fast_is_inner = _neighbours_share_a_row(f, inner.loop.var, outer.loop.var)
+    n = length if fast_is_inner else cast(outer.size, I32)
+    fast, slow = binary("%", Var(i), n), binary("/", Var(i), n)
+    start, other = (fast, slow) if fast_is_inner else (slow, fast)
+    lane = Var(v) if f.run > 1 else i32(0)
+    at = {id(inner): simplify(add(mul(start, i32(f.run)), lane)), id(outer): other}
+    value, place = _value(f, at[id(f.terms)], at[id(f.across)]), f.place(at[id(f.terms)], at[id(f.across)])
+    return Par(i, i32(0), simplify(mul(length, cast(outer.size, I32))), threads, _run(f, v, place, value))
+
+
+def _neighbours_share_a_row(f: Factor, inner: Sym, outer: Sym) -> bool:
+    """Whether neighbouring threads fill one row of the table, along ``inner``: with an element each where memory has
+    these side by side, with a run of elements unless memory has those of other rows side by side."""
+    if f.run == 1:
+        return _runs_along(f.value, outer, inner)
+    return not _runs_along(f.value, inner, outer)
+
+
+def _run(f: Factor, v: Sym, place: tuple[Expr, Expr], value: Expr) -> Body:
+    """A run of the table's row: computed in registers, and stored together."""
+    if f.run == 1:
+        return (Store(f.sym, place, value),)
+    n, w = i32(f.run), fresh(v.name, I32)
+    held = fresh("factor", Array(scalar_of(f.sym.type), (n,)))
+    first, last = (substitute_expr(e, {v: Var(w)}) for e in place)
+    computed = Par(v, i32(0), n, (Level("unroll", n),), (Store(held, (Var(v),), value),))
+    stored = Par(w, i32(0), n, (Level("vec", n),), (Store(f.sym, (first, last), Load(held, (Var(w),))),))
+    return (Alloc(held), computed, stored)
+
+
+def _value(f: Factor, term: Expr, across: Expr) -> Expr:
+    """The factor of one place of the tile, or 0 beyond its edges."""
+    at = ((f.terms, term), (f.across, across))
+    places_ = {s.loop.var: add(s.start, cast(x, scalar_of(s.loop.var.type))) for s, x in at}
+    value = _as(scalar_of(f.sym.type), substitute_expr(f.value, places_))
+    inside = [binary("<", cast(x, scalar_of(c.type)), c) for s, x in at for c in s.extent.clips]
     for p in f.others:
         reach = extent_of(p)
         inside += [binary("<", cast(i32(0), scalar_of(c.type)), c) for c in (reach.clips if reach is not None else ())]
     if inside:
         every = reduce(lambda a, b: Binary("&&", a, b), inside)
         value = Select(every, value, Const(0.0, scalar_of(value.type)))
-    store = Store(f.sym, (at[id(f.terms)], at[id(f.across)]), value)
-    return Par(i, i32(0), simplify(binary("*", n, cast(slow.size, I32))), threads, (store,))
+    return value
 
 
-def _side_by_side(f: Factor) -> Iterator[bool]:
-    """Of each element that a factor reads at a place of both loops, whether ``across`` moves by one element."""
-    for x in loads_in(f.value):
-        if {f.terms.loop.var, f.across.loop.var} <= {v for i in x.index for v in used(i)}:
-            yield is_unit_stride(x.index[-1], f.across.loop.var)
+def _runs_along(value: Expr, terms: Sym, across: Sym) -> bool:
+    """Whether the elements that ``value`` reads at a place of both loops have their neighbours along ``across`` beside
+    them."""
+    both = [x for x in loads_in(value) if {terms, across} <= {v for i in x.index for v in used(i)}]
+    return bool(both) and all(is_unit_stride(x.index[-1], across) for x in both)
 
 
 __all__ = ["StageFactors"]

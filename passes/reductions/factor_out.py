@@ -7,8 +7,8 @@ before                                          after factor-out{loop=k}
                                                     var s: f32 = y[i] * beta + alpha * s_sum
 
 A product of matrices then takes one operation a term, and what it is added to is read when it is needed. Rounding
-changes, and so do overflows in between; the factor may be any expression that no iteration changes and no memory is
-read for.
+changes, and so do overflows in between; the factor may be any expression that no iteration changes. What it reads is
+read once, in front of a loop that runs and leaves that memory alone; names of products are looked through.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeGuard
 
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, Facts
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Assign, Binary, Body, Const, Decl, Expr, For, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.purity import is_movable, is_removable
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, loads_in, used, used_in, walk, with_bodies
+from ktc.ir.walk import assigned, declared, loads_in, substitute_expr, used, used_in, walk, walk_expr, with_bodies
 from ktc.passes.core.argument_kinds import Loop
 from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.scalar.licm import at_its_place, reads_alone
 from ktc.passes.shared.sum_updates import sum_update, terms
 
 
@@ -55,14 +58,15 @@ class FactorOut(Pass[Arguments]):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        found = [s for s in walk(kernel.body) if isinstance(s, For | Reduce) and allowed(_apart, s)]
+        facts = Facts(kernel, REWRITES)
+        found = [s for s in walk(kernel.body) if isinstance(s, For | Reduce) and allowed(_apart, s, facts)]
         return [Site(self.step(loop=place_of(kernel, s)), "one operation less a term") for s in found]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         loop = args.loop.find(kernel)
         if not isinstance(loop, For | Reduce):
             raise Refusal("E-FACTOR-LOOP", f"'{args.loop}' is no serial loop and no reduction", places(loop))
-        apart = _apart(loop)
+        apart = _apart(loop, Facts(kernel, REWRITES))
 
         def on_list(body: Body) -> Body:
             at = next((k for k, s in enumerate(body) if isinstance(s, type(loop)) and s.var == loop.var), None)  # type: ignore[attr-defined]
@@ -74,36 +78,58 @@ class FactorOut(Pass[Arguments]):
         return Result(kernel.with_(body=on_list(kernel.body), flags=kernel.flags | {"reassociates"}))
 
 
-def _apart(loop: For | Reduce) -> _Apart:
+def _apart(loop: For | Reduce, facts: Facts) -> _Apart:
     """
     Raises:
         Refusal: ``loop`` adds nothing up in floats, or its terms have no factor in common that it leaves alone.
     """
-    return _serial(loop) if isinstance(loop, For) else _reduction(loop)
+    return _serial(loop, facts) if isinstance(loop, For) else _reduction(loop)
 
 
-def _serial(loop: For) -> _Apart:
+def _serial(loop: For, facts: Facts) -> _Apart:
     found = sum_update(loop, "E-FACTOR-LOOP")
     update, s = found.update, found.update.sym
     if not _is_float(s):
         raise Refusal("E-FACTOR-LOOP", f"'{loop.var.name}' does not end in 's += ..' of floats", places(loop))
-    shared = _shared(loop, found.added)
+    front, added = _products_written_out(found.front, found.added)
+    shared = _shared(loop, added, reads_alone(loop, facts))
     if shared is None:
         raise _nothing_shared(loop)
     factor, rest = shared
+    named: Body = ()
+    if any(True for _ in loads_in(factor)):
+        name = fresh("common", s.type)
+        named, factor = (Decl(name, factor, const=True),), Var(name)
     total = fresh(f"{s.name}_sum", s.type)
     assert isinstance(total.type, Scalar)
     add = dataclasses.replace(update, sym=total, value=Binary(found.op, Var(total), rest))
-    summed = dataclasses.replace(loop, body=(*loop.body[:-1], add))
+    summed = dataclasses.replace(loop, body=(*front, add))
     scaled = Assign(s, Binary("+", Var(s), Binary("*", factor, Var(total))), loc=update.loc)
-    return _Apart((Decl(total, Const(0.0, total.type)),), summed, (scaled,))
+    return _Apart((*named, Decl(total, Const(0.0, total.type))), summed, (scaled,))
+
+
+def _products_written_out(front: Body, added: Expr) -> tuple[Body, Expr]:
+    """``front`` without the names of products of floats that ``added`` alone reads, each once, and ``added`` with the
+    products in their place."""
+    while True:
+        reads = [x.sym for e in (added, *(d.init for d in front if isinstance(d, Decl) and d.init is not None))
+                 for x in walk_expr(e) if isinstance(x, Var)]  # fmt: skip
+        found = next((d for d in front if _is_product(d) and reads.count(d.sym) == 1 and d.sym in used(added)), None)
+        if found is None or found.init is None:
+            return front, added
+        front = tuple(d for d in front if d is not found)
+        added = substitute_expr(added, {found.sym: found.init})
+
+
+def _is_product(s: Stmt) -> TypeGuard[Decl]:
+    return isinstance(s, Decl) and isinstance(s.init, Binary) and s.init.op == "*" and _is_float(s.sym)
 
 
 def _reduction(loop: Reduce) -> _Apart:
     accs: list[Acc] = []
     after: list[Stmt] = []
     for a in loop.accs:
-        shared = _shared(loop, a.value) if a.op == "+" and _is_float(a.sym) else None
+        shared = _shared(loop, a.value, False) if a.op == "+" and _is_float(a.sym) else None
         if shared is None:
             accs.append(a)
             continue
@@ -122,13 +148,15 @@ def _nothing_shared(loop: For | Reduce) -> Refusal:
     return Refusal("E-FACTOR-NONE", why, places(loop))
 
 
-def _shared(loop: For | Reduce, e: Expr) -> tuple[Expr, Expr] | None:
+def _shared(loop: For | Reduce, e: Expr, reads: bool) -> tuple[Expr, Expr] | None:
     """The product of the factors that all terms of ``e`` have and no iteration of ``loop`` changes, and ``e`` without
-    them; None where there is none."""
+    them; None where there is none. ``reads``: whether memory may be read in front of ``loop``."""
     changing = {loop.var, *assigned(loop.body), *declared(loop.body)}
 
     def stays(x: Expr) -> bool:
-        return is_movable(x) and x.type == e.type and not isinstance(x, Const) and not used(x) & changing
+        if x.type != e.type or isinstance(x, Const) or used(x) & changing:
+            return False
+        return is_movable(at_its_place(x) if reads and not {b.buffer for b in loads_in(x)} & changing else x)
 
     parts = [t for _, t in terms(e)]
     factors = [list(_factors(t)) for t in parts]

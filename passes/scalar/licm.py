@@ -98,14 +98,14 @@ class Licm(Pass[Arguments]):
 def hoisted(loop: Loop, facts: Facts) -> tuple[tuple[Decl, ...], tuple[Decl, ...]]:
     """Declarations directly in ``loop`` that may move in front of it, in order; and new ones for what else is costly
     there and does not change."""
-    reassigned, loads = assigned(loop.body), _reads_alone(loop, facts)
+    reassigned, loads = assigned(loop.body), reads_alone(loop, facts)
     changing = reassigned | set(declared(loop.body)) | {x.var for x in walk((loop,)) if isinstance(x, _COUNTED)}
     moved: list[Decl] = []
     for s in loop.body:
         if not isinstance(s, Decl) or s.init is None or not isinstance(s.sym.type, Scalar) or s.sym in reassigned:
             continue
         alone = not used(s.init) & changing and not {x.buffer for x in loads_in(s.init)} & reassigned
-        if alone and _movable(_read(s.init) if loads else s.init, facts):
+        if alone and _movable(at_its_place(s.init) if loads else s.init, facts):
             moved.append(s)
             changing.discard(s.sym)  # later declarations may build on it
     gone = {id(d) for d in moved}
@@ -116,7 +116,7 @@ def hoisted(loop: Loop, facts: Facts) -> tuple[tuple[Decl, ...], tuple[Decl, ...
     return tuple(moved), tuple(Decl(fresh("invariant", e.type), e, const=True) for e in found)
 
 
-def _reads_alone(loop: Loop, facts: Facts) -> bool:
+def reads_alone(loop: Loop, facts: Facts) -> bool:
     """Whether each iteration of ``loop`` does all that stands directly in it, there is one at least, and none writes to
     memory that others see, or meets other threads."""
     if isinstance(loop, While) or any(isinstance(s, Break | Continue | Return | Barrier) for s in walk(loop.body)):
@@ -134,7 +134,7 @@ def _end(loop: For) -> Expr | None:
     return form.hi if form is not None and not why_unsteady(loop, form) else None
 
 
-def _read(e: Expr) -> Expr:
+def at_its_place(e: Expr) -> Expr:
     """``e`` with the places that it loads from in place of what is there: what has to have one value for it to move."""
 
     def place(x: Expr) -> Expr:

@@ -182,14 +182,20 @@ def copied(body: Body) -> Iterator[tuple[Sym, Expr]]:
     for s in body:
         inner: Stmt = s
         total: Expr = i32(1)
-        while isinstance(inner, Par) and len(inner.body) == 1:
+        while isinstance(inner, Par) and inner.body and fills_private_arrays(inner.body[:-1]):
             reach = extent(inner.lo, inner.hi)
             if reach.cap is None or reach.clips:
                 break
-            total, inner = product([total, cast(reach.cap, I32)]), inner.body[0]
+            total, inner = product([total, cast(reach.cap, I32)]), inner.body[-1]
         target, width = _written_by(inner)
         if target is not None and isinstance(target.type, Array) and target.type.space == "shared":
             yield target, mul(total, width)
+
+
+def fills_private_arrays(body: Body) -> bool:
+    """Whether ``body`` does nothing but fill private arrays, unconditionally: of what is stored together next."""
+    inner = [x for x in walk(body) if not isinstance(x, Alloc | Par)]
+    return all(isinstance(x, Store) and is_local_array(x.buffer) for x in inner)
 
 
 def _written_by(s: Stmt) -> tuple[Sym | None, Expr]:

@@ -38,7 +38,7 @@ reassociated, and its error bound is that of truncated alignment (``Domain.trunc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
@@ -71,6 +71,7 @@ from ktc.passes.core.arguments import knobs, option, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed, attempted
+from ktc.passes.memory.tile_copy import thread_levels
 
 from .contractions import Product, pars, product_of
 
@@ -156,7 +157,9 @@ def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Arguments) -> Ker
     for k, (side, extent_, part) in enumerate(((p.rows, f.m, f"x{first + 1}"), (p.cols, f.n, f"x{first}"))):
         first_levels = axis_levels(f.c, rows=k == 0, vec=args.pairs)
         kernel, maps[side.var.stem] = _levels(kernel, side, first_levels, extent_, part, sizes, k)
-    return kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
+    before = thread_levels(kernel.body)
+    kernel = kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
+    return kernel.with_(body=_whole_block(kernel.body, before, maps.values()))
 
 
 def axis_levels(layout: Layout, rows: bool, vec: bool) -> list[Level]:
@@ -216,6 +219,19 @@ def _spread(kernel: Kernel, p: Product, maps: Mapping[str, Dist], f: Fragment):
         return s
 
     return on
+
+
+def _whole_block(body: Body, before: Dist, maps: Iterable[Dist]) -> Body:
+    """``body`` whose loops over all of the block's threads, which were spread as ``before``, run over those of
+    ``maps``: fills of tables and copies that were there already."""
+    threads = thread_levels(tuple(Par(fresh("i", I32), i32(0), i32(0), m, ()) for m in maps))
+
+    def on(s: Stmt) -> Stmt:
+        if isinstance(s, Par) and before and s.dist[: len(before)] == before:
+            return dataclasses.replace(s, dist=(*threads, *s.dist[len(before) :]))
+        return s
+
+    return map_body(body, on)
 
 
 def _blocked(s: Par) -> bool:

@@ -94,3 +94,67 @@ def test_what_is_no_tile_of_the_block_is_refused() -> None:
     assert refused(applied(product(), loop), "stage-factors{loop=k_tile}").code == "E-FACTOR-LOOP"
     large = TILED.replace("sizes=8,4", "sizes=8,4096").replace("thread.x 4", "thread.x 4, seq")
     assert refused(applied(product(), large), "stage-factors{loop=k_tile.*}").code == "E-FACTOR-SIZE"
+
+
+# ------------------------------------------------------------------------------------- tables that tensor cores take
+
+PACKED = """\
+kernel product(y: f32* noalias, x: f16 const* noalias, w: i32 const* noalias, m: i32, n: i32, terms: i32)
+  launch grid(cdiv(n, 16), cdiv(m, 16)) block(16, 16)
+  assume terms % 16 == 0
+  par row in 0..m @ [thread.y 16, block.y]
+    par col in 0..n @ [thread.x 16, block.x]
+      var s: f32 = 0.0
+      for k in 0..terms
+        s += f32(x[row * terms + k]) * f32((w[WHERE] >> SHIFT & 15) - 8)
+      y[row * n + col] = s
+"""
+ALONG_TERMS = {"WHERE": "col * (terms / 8) + k / 8", "SHIFT": "4 * (k % 8)"}
+ACROSS = {"WHERE": "k * cdiv(n, 8) + col / 8", "SHIFT": "4 * (col % 8)"}
+COLUMNS = {"WHERE": "k / 8 * n + col", "SHIFT": "4 * (k % 8)"}
+HALVES = (
+    "tile{loops=row,col sizes=16,16} | map{row=[thread.y 8, unroll 2] col=[thread.x 8, unroll 2]}"
+    " | tile{loops=k sizes=16 tail=exact} | register-tile{loop=k_tile} | stage-factors{loop=k_tile type=f16}"
+)
+SMALL = [{"m": m, "n": n, "terms": k} for m, n, k in ((1, 1, 16), (17, 9, 32), (16, 24, 16))]
+
+
+def packed(where: dict[str, str]) -> Kernel:
+    text = PACKED
+    for name, written in where.items():
+        text = text.replace(name, written)
+    return parse_kernel(text)
+
+
+@pytest.mark.parametrize("where, word", [
+    (ALONG_TERMS, "factor_s[factor_i / 2, factor_i % 2 * 8 + factor_v_1]"),
+    (COLUMNS, "factor_s[factor_i % 16, factor_i / 16 * 8 + factor_v_1]"),
+    (ACROSS, "factor_s[factor_i / 2, factor_i % 2 * 8 + factor_v_1]"),
+])  # fmt: skip
+def test_whole_numbers_are_held_in_16_bits_a_word_a_thread(where: dict[str, str], word: str) -> None:
+    """A row of the table lies along what a word holds; neighbours take what lies side by side in memory."""
+    k = packed(where)
+    after = applied(k, HALVES)
+    text = body_of(after)
+    assert "array factor_s: shared f16[16, 16] align 16" in text and f"{word} = factor[factor_v_1]" in text
+    assert differs(k, after, SMALL) is None
+
+
+@pytest.mark.parametrize("where", [ALONG_TERMS, ACROSS, COLUMNS])
+def test_tensor_cores_take_them_with_the_threads_that_fill_them(where: dict[str, str]) -> None:
+    k = packed(where)
+    after = applied(
+        k, f"{HALVES} | tensorize{{loop=k warps=1,1 pairs=yes}} | stage-shared{{array=x loop=k_tile vec=8}}"
+    )
+    text = body_of(after)
+    assert "strategy m16n8k16_f16" in text and "par factor_i in 0..32 @ [thread.x 32, seq]" in text
+    assert "par row_1 in 0..16 @" in text  # whole tiles: no element of an operand is asked for
+    assert differs(k, after, SMALL) is None
+
+
+def test_values_that_16_bits_do_not_hold_stay() -> None:
+    text = PACKED.replace("& 15) - 8", "& 4095) - 8")  # f16 has no odd numbers beyond 2048
+    for name, written in ALONG_TERMS.items():
+        text = text.replace(name, written)
+    tiled, staged = HALVES.rsplit(" | ", 1)
+    assert refused(applied(parse_kernel(text), tiled), staged).code == "E-FACTOR-NONE"

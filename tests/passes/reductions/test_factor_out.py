@@ -82,3 +82,28 @@ kernel k(y: f32* noalias, a: f32 const* noalias, n: i32, c: f32)
 )
 def test_what_shares_no_factor_stays(lines: tuple[str, ...], code: str) -> None:
     assert refused(kernel(*lines), "factor-out{loop=k}").code == code
+
+
+SHARED = """\
+kernel k(y: f32* noalias, a: f32 const* noalias, b: f32 const* noalias, scale: f32 const* noalias, n: i32)
+  launch grid(n) block(32)
+  par i in 0..n @ [thread.x 32, block.x]
+    var s: f32 = 0.0
+    for k in 0..LENGTH
+      let weight: f32 = scale[i] * (b[k] + 1.0)
+      s += a[i] * weight
+    y[i] = s
+"""
+
+
+def test_what_a_factor_reads_is_read_once_in_front_and_names_of_products_are_looked_through() -> None:
+    k = parse_kernel(SHARED.replace("LENGTH", "8"))
+    after = applied(k, "factor-out{loop=k}")
+    text = body_of(after)
+    assert "let common: f32 = a[i] * scale[i]" in text and "s_sum += b[k] + 1.0" in text
+    assert "var s: f32 = 0.0 + common * s_sum" in text
+    assert differs(k, after, [{"n": n} for n in (8, 33)]) is None
+
+
+def test_nothing_is_read_for_a_loop_that_may_not_run() -> None:
+    assert refused(parse_kernel(SHARED.replace("LENGTH", "n - 32")), "factor-out{loop=k}").code == "E-FACTOR-NONE"

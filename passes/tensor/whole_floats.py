@@ -1,0 +1,43 @@
+"""Floats that are whole numbers: which values they have, and which narrower types hold each of these exactly."""
+
+from __future__ import annotations
+
+from ktc.ir.arith.interval import Interval
+from ktc.ir.arith.interval_operators import BINARY
+from ktc.ir.arith.kernel_facts import Facts
+from ktc.ir.nodes import Binary, Cast, Const, Expr, Unary
+from ktc.ir.types import BF16, E4M3, E5M2, F16, F32, F64, Scalar, scalar_of
+
+SIGNIFICANT = {F64: 53, F32: 24, F16: 11, BF16: 8, E4M3: 4, E5M2: 3}
+"""Bits of a significand, with the leading one: all whole numbers up to two to its power are values of the type."""
+
+
+def whole_values(e: Expr, facts: Facts) -> Interval | None:
+    """What the float ``e`` lies in where it is a whole number, computed without rounding; None where that is not
+    shown."""
+    t = scalar_of(e.type)
+    if not t.is_float:
+        return None
+    found: Interval | None = None
+    match e:
+        case Const(value=v):
+            found = Interval.point(int(v)) if float(v).is_integer() else None
+        case Cast(x=x) if scalar_of(x.type).is_int:
+            found = facts.interval(x)
+        case Cast(x=x):
+            found = whole_values(x, facts)
+        case Unary("-", x):
+            found = BINARY["-"](Interval.point(0), inner) if (inner := whole_values(x, facts)) is not None else None
+        case Binary("+" | "-" | "*" as op, a, b):
+            x, y = whole_values(a, facts), whole_values(b, facts)
+            found = BINARY[op](x, y) if x is not None and y is not None else None
+    return found if found is not None and holds(t, found) else None
+
+
+def holds(t: Scalar, values: Interval) -> bool:
+    """Whether the float type ``t`` has each whole number of ``values``."""
+    most = 1 << SIGNIFICANT[t]
+    return values.within(Interval(-most, most))
+
+
+__all__ = ["holds", "whole_values"]
