@@ -1,7 +1,9 @@
-"""Sizes that a program's own run has, as a scenario of the draft: ``int n = atoi(argv[1])`` and ``./program 8192``.
+"""Sizes that a program's own run has, as a scenario of the draft: ``int n = atoi(argv[1])`` and ``./program 8192``, or
+``int n = 8192`` in ``main``.
 
 What the host reads of its arguments are numbers in a second reading of the source, where a launch passes some of them
-for parameters; sizes of the host's own follow from what is made of them.
+for parameters; sizes of the host's own follow from what is made of them. Of a program that reads none the sizes are
+those of a run where they are no toy's.
 """
 
 from __future__ import annotations
@@ -44,14 +46,19 @@ _READ = re.compile(
 )
 """A number that is read of an argument."""
 
+_MAIN = re.compile(r"\bmain\s*\(")
+
 _COUNT = re.compile(r"(?<!int )(?<!int  )\bargc\b")
 
 
 def with_run(d: Draft, source: SourceSpec) -> None:
     """Give ``d`` the sizes of the program's own run as a scenario, where its launch is legal at them, in place of the
     largest where that is no smaller."""
-    arguments = _arguments(source)
-    told = _told(source, arguments) if arguments and d.launch is None else {}
+    text = _text(source)
+    read = as_read(text, _arguments(source))
+    if d.launch is not None or (read == text and not _MAIN.search(text)):
+        return
+    told = _told(source, read)
     sizes = _sizes(d, told) if told else None
     if sizes is None or sizes in [s for _, s, _ in d.scenarios]:
         return
@@ -60,25 +67,27 @@ def with_run(d: Draft, source: SourceSpec) -> None:
     if not fits or not d.possible(sizes) or not probe.launches(sizes, (1 << 31) - 1) or _bytes(d, sizes) > MOST_BYTES:
         return
     usual = [s for s in d.scenarios if not s[2]]
-    if len(usual) > 1 and _bytes(d, sizes) >= _bytes(d, usual[-2][1]):
-        usual = usual[:-1]
+    grows = len(usual) > 1 and _bytes(d, sizes) >= _bytes(d, usual[-2][1])
+    if read == text and not grows:
+        return
+    usual = usual[:-1] if grows else usual
     d.scenarios = [*usual, (RUN, sizes, ""), *(s for s in d.scenarios if s[2])]
     d.most = {n: max(most, sizes.get(n, most)) for n, most in d.most.items()}
 
 
-def _arguments(source: SourceSpec) -> list[str]:
+def _text(source: SourceSpec) -> str:
+    """The source's text; "" of one that has no host code."""
     path = Path(source.kernel)
-    if path.suffix == IR_SUFFIX or not path.is_file() or not (root := project_root(source.kernel)):
-        return []
-    return run_arguments(source.kernel, root)
+    return read_source(source.kernel) if path.suffix != IR_SUFFIX and path.is_file() else ""
 
 
-def _told(source: SourceSpec, arguments: list[str]) -> dict[str, int]:
-    """The numbers that the launch passes for parameters when the program is run with ``arguments``."""
-    text = read_source(source.kernel)
-    read = as_read(text, arguments)
-    if read == text:
-        return {}
+def _arguments(source: SourceSpec) -> list[str]:
+    root = project_root(source.kernel)
+    return run_arguments(source.kernel, root) if root else []
+
+
+def _told(source: SourceSpec, read: str) -> dict[str, int]:
+    """The numbers that the launch in the source, which ``read`` is a reading of, passes for parameters."""
     try:
         return numbers_of_run(
             read,

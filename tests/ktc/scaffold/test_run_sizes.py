@@ -58,6 +58,15 @@ def test_a_run_that_says_nothing_of_sizes_is_none(tmp_path: Path, arguments: str
     assert 'name = "run"' not in drafted(tmp_path, arguments)
 
 
+NUMBERS = MAIN.replace("atoi(argv[1])", "EACH").replace("argc > 2 ? std::stoi(argv[2]) : 7", "300")
+
+
+def test_numbers_of_main_are_the_sizes_of_a_run_unless_they_are_a_toy_s(tmp_path: Path) -> None:
+    text = drafted(tmp_path, "", NUMBERS.replace("EACH", "1 << 17"))
+    assert 'name = "run"' in text and "each = 131072" in text and 'name = "large"' not in text
+    assert 'name = "run"' not in drafted(tmp_path, "", NUMBERS.replace("EACH", "3"))
+
+
 def test_what_is_read_of_arguments() -> None:
     text = "int main(int argc, char** argv) { f(argc, atol(argv[2]), strtoul(argv[1], NULL, 10), atof(argv[1])); }"
     told = "int main(int argc, char** argv) { f(3, 64, 8, atof(argv[1])); }"
