@@ -33,6 +33,8 @@ class Terms:
         self._known: dict[Node, Term] = {}
         self._held: dict[Term, Held] = {}
         self._given: dict[tuple[Term, Term], Term] = {}
+        self._put_together: dict[Node, Term] = {}
+        """Sums and maxima by what they were asked for: threads of a block put the same ones together, each for itself."""
 
     def node(self, t: Term) -> Node:
         return self._nodes[t]
@@ -61,7 +63,10 @@ class Terms:
     def add(self, a: Term, b: Term, kind: str) -> Term:
         if not self.loose:
             return self.make("+", kind, *sorted((a, b)))
-        return self._total([(a, 1), (b, 1)], kind)
+        asked = ("+", kind, *sorted((a, b)))
+        if asked not in self._put_together:
+            self._put_together[asked] = self._total([(a, 1), (b, 1)], kind)
+        return self._put_together[asked]
 
     def _total(self, parts: Iterable[tuple[Term, int]], kind: str) -> Term:
         """The sum of terms, each so many times."""
@@ -104,7 +109,10 @@ class Terms:
         return self.negate(product) if signs % 2 else product
 
     def extreme(self, fn: str, a: Term, b: Term) -> Term:
-        return self.extremes(fn, (a, b))
+        asked = (fn, *sorted((a, b)))
+        if asked not in self._put_together:
+            self._put_together[asked] = self.extremes(fn, (a, b))
+        return self._put_together[asked]
 
     def extremes(self, fn: str, parts: Iterable[Term]) -> Term:
         """Maxima and minima: sets without the identity, and without what another member exceeds anyway: numbers, and
