@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.numbers_of_runs import numbers_of_run
 from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Var
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import used
+from ktc.ir.walk import all_exprs, used
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 from ktc.project.project_roots import project_root
@@ -71,8 +75,35 @@ def with_run(d: Draft, source: SourceSpec) -> None:
     if read == text and not grows:
         return
     usual = usual[:-1] if grows else usual
-    d.scenarios = [*usual, (RUN, sizes, ""), *(s for s in d.scenarios if s[2])]
+    others = [(name, _with_periods(d, probe, at, sizes), more) for name, at, more in (*usual, *_kept(d))]
+    d.scenarios = [*others[: len(usual)], (RUN, sizes, ""), *others[len(usual) :]]
     d.most = {n: max(most, sizes.get(n, most)) for n, most in d.most.items()}
+
+
+def _kept(d: Draft) -> list[tuple[str, dict[str, int], str]]:
+    """The scenarios that are not tuned for."""
+    return [s for s in d.scenarios if s[2]]
+
+
+def _with_periods(d: Draft, probe: Prober, at: dict[str, int], run: Mapping[str, int]) -> dict[str, int]:
+    """The sizes ``at`` with what the kernel does nothing with but divide by as in the ``run``, where that is legal: how
+    many elements share a scale is no size that grows with the others."""
+    sizes = at | {n: run[n] for n in _periods(d.kernel) & at.keys() & run.keys()}
+    fits = all(v % d.steps.get(n, 1) == 0 and v >= d.least.get(n, 1) for n, v in sizes.items())
+    return sizes if fits and d.possible(sizes) and probe.launches(sizes, (1 << 31) - 1) else at
+
+
+def _periods(k: Kernel) -> set[str]:
+    """Parameters that are divisors, and nothing else."""
+    exprs = list(all_exprs(k.body))
+    divisors = Counter(
+        b.sym.name
+        for e in exprs
+        if isinstance(e, Binary) and e.op in ("/", "%") and isinstance(b := without_casts(e.b), Var)
+    )
+    uses_ = Counter(e.sym.name for e in exprs if isinstance(e, Var))
+    launch = {s.name for e in (*k.launch.grid, *k.launch.block) for s in used(e)} if k.launch is not None else set()
+    return {p.sym.name for p in k.params if 0 < divisors[p.sym.name] == uses_[p.sym.name]} - launch
 
 
 def _text(source: SourceSpec) -> str:

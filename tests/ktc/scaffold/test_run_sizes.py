@@ -67,6 +67,23 @@ def test_numbers_of_main_are_the_sizes_of_a_run_unless_they_are_a_toy_s(tmp_path
     assert 'name = "run"' not in drafted(tmp_path, "", NUMBERS.replace("EACH", "3"))
 
 
+GROUPS = """
+__global__ void dequantise(const float* v, const float* scale, float* out, int n, int group) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out[i] = v[i] * scale[i / group];
+}
+void start(const float* v, const float* s, float* out, int n, int group) {
+  dequantise<<<(n + 255) / 256, 256>>>(v, s, out, n, group);
+}
+int main() { float *v, *s, *out; start(v, s, out, 1 << 22, 128); }
+"""
+
+
+def test_how_many_elements_share_one_is_the_same_at_all_sizes(tmp_path: Path) -> None:
+    text = drafted(tmp_path, "", GROUPS)
+    assert text.count("group = 128") == text.count("sizes =") and "n = 4194304" in text
+
+
 def test_what_is_read_of_arguments() -> None:
     text = "int main(int argc, char** argv) { f(argc, atol(argv[2]), strtoul(argv[1], NULL, 10), atof(argv[1])); }"
     told = "int main(int argc, char** argv) { f(3, 64, 8, atof(argv[1])); }"

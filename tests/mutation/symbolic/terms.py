@@ -34,7 +34,7 @@ class Terms:
         self._held: dict[Term, Held] = {}
         self._given: dict[tuple[Term, Term], Term] = {}
         self._put_together: dict[Node, Term] = {}
-        """Sums and maxima by what they were asked for: threads of a block put the same ones together, each for itself."""
+        """Sums and maxima by what was asked for: threads of a block put the same ones together, each for itself."""
 
     def node(self, t: Term) -> Node:
         return self._nodes[t]
