@@ -10,6 +10,7 @@ from ktc.ir.analysis.order import places
 from ktc.ir.fold import add, cast, i32, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    Assign,
     Barrier,
     Binary,
     Body,
@@ -27,11 +28,10 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
-    Assign,
     fresh,
 )
-from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, used_in, walk, with_list_around
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk, with_list_around
 from ktc.passes.core.refusals import Refusal
 
 from .position_loops import fixed_before, over_positions, overlapping

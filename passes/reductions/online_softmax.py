@@ -28,15 +28,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ktc.ir.fold import i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Reduce
+from ktc.ir.walk import walk
 from ktc.passes.core.argument_kinds import Loops, Size
 from ktc.passes.core.arguments import knob, required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
-from ktc.ir.fold import i32
-from ktc.ir.walk import walk
 
 from .one_sweep import in_one_sweep
 

@@ -16,17 +16,14 @@ alike but for their names are one value here (:class:`Numbering`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import is_const, simplify
 from ktc.ir.nodes import (
-    Acc,
     Assign,
     Binary,
-    Body,
     Decl,
     Expr,
     For,
@@ -40,7 +37,7 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, Scalar, scalar_of
-from ktc.ir.walk import assigned, declared, map_expr, substitute_expr, used, used_in
+from ktc.ir.walk import assigned, declared, map_expr, substitute_expr, used
 from ktc.passes.core.refusals import Refusal
 from ktc.passes.shared.running.rescaled import Power
 
