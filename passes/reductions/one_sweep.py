@@ -1,17 +1,14 @@
-"""A kernel with a softmax in one sweep: which statements it takes the place of, and the loops that it consists of."""
+"""A kernel with a softmax in one sweep: the loops that it consists of, and what they leave for its sums."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-from ktc.ir.analysis.dependence import noalias
-from ktc.ir.analysis.order import places
-from ktc.ir.fold import add, cast, i32, mul, simplify, sub
+from ktc.ir.fold import add, cast, i32, is_const, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
-    Barrier,
     Binary,
     Body,
     Call,
@@ -22,7 +19,6 @@ from ktc.ir.nodes import (
     Load,
     Par,
     Reduce,
-    Return,
     Select,
     Stmt,
     Store,
@@ -30,29 +26,26 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )
-from ktc.ir.types import Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, walk, with_list_around
-from ktc.passes.core.refusals import Refusal
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import with_list_around
 
-from .position_loops import fixed_before, over_positions, overlapping
 from .row_operands import with_row_operands
 from .scaled_values import whole
-from .seen_positions import Seen, seen_positions
+from .seen_positions import seen_positions
+from .softmax_forms import Form
 from .softmax_steps import Sweep
-from .weighted_sums import Softmax, WeightedSum
+from .weighted_sums import WeightedSum
 
 
 def in_one_sweep(kernel: Kernel, loop: For | Reduce, keys: Expr, tile: Expr) -> Kernel:
-    """``kernel`` with the maximum that ``loop`` finds, and the sums below it, in one sweep over tiles.
+    """``kernel`` with the maximum that ``loop`` finds or keeps, and the sums below it, in one sweep over tiles.
 
     Raises:
         Refusal: E-SOFTMAX-NONE, E-SOFTMAX-USE, E-SOFTMAX-RANGE.
     """
-    if not isinstance(loop, Reduce):
-        raise Refusal("E-SOFTMAX-NONE", f"'{loop.var.name}' keeps no maximum", places(loop))
 
     def on_list(before: Body, behind: Body) -> Body:
-        return _Rewrite(kernel, (*before, loop, *behind), loop, keys, tile).body()
+        return _Rewrite(Form(kernel, before, loop, behind), keys, tile).body()
 
     body = with_list_around(kernel.body, loop, on_list)
     assert body is not None
@@ -60,97 +53,31 @@ def in_one_sweep(kernel: Kernel, loop: For | Reduce, keys: Expr, tile: Expr) -> 
 
 
 class _Rewrite:
-    """The list ``block`` with the maximum ``top`` in it."""
+    """One softmax on its way: ``sweep`` has what is kept, ``rest`` brings that to the maximum in the end, and
+    ``earlier`` what there was of the sums before."""
 
-    def __init__(self, kernel: Kernel, block: Body, top: Reduce, keys: Expr, tile: Expr) -> None:
-        self.kernel, self.block, self.top, self.keys, self.tile = kernel, block, top, keys, tile
-        self.apart = noalias(kernel)
-        self.names, _ = fixed_before(block, top, assigned(kernel.body), self.apart)
-        at = next(k for k, s in enumerate(block) if s is top)
-        self.before, self.behind = block[:at], block[at + 1 :]
-        self.softmax = Softmax(top)
-        self.sums: dict[int, list[WeightedSum]] = {}
-        self._collect()
-
-    def _collect(self) -> None:
-        """Take up the sums of all loops over the positions behind the maximum."""
-        sweeps = list(over_positions(self.behind, self.top, self.names))
-        late: set[Sym] = set()
-        for s in self.behind:
-            mine = [x for x in sweeps if any(x is y for y in walk((s,)))]
-            for x in mine:
-                known = len(self.softmax.sums)
-                self._take(s, x, late)
-                self.sums[id(x)] = self.softmax.sums[known:]
-            if mine:
-                late |= {w.target for w in self.softmax.sums}
-            elif isinstance(s, Decl) and s.init is not None and used(s.init) & (late | {self.top.accs[0].sym}):
-                late.add(s.sym)
-        if self.softmax.power is None or not self.softmax.sums:
-            why = f"no exponential of the distance to the maximum over '{self.top.var.name}' is summed up"
-            raise Refusal("E-SOFTMAX-NONE", why, places(self.top))
-        self._check(sweeps)
-
-    def _take(self, s: Stmt, sweep: For | Par | Reduce, late: set[Sym]) -> None:
-        if s is sweep:
-            self.softmax.take(sweep, {}, late)
-            return
-        if not isinstance(s, Par) or not any(x is sweep for x in s.body) or used(s.lo):
-            why = f"the loop over '{sweep.var.name}' stands in other loops than one parallel one from 0"
-            raise Refusal("E-SOFTMAX-USE", why, places(s))
-        named = {x.sym: x.init for x in s.body if isinstance(x, Decl) and x.init is not None}
-        self.softmax.take(sweep, {n: e for n, e in named.items() if n not in assigned(s.body)}, late, s)
-
-    def _check(self, sweeps: Sequence[Stmt]) -> None:
-        """Refuse if the sums cannot be found where the maximum is."""
-        read = {x.buffer for s in (self.top, *sweeps) for e in all_exprs((s,)) for x in loads_in(e)}
-        targets = {w.target for w in self.softmax.sums}
-        written = {b for b in assigned(self.block) if isinstance(b.type, Ptr)}
-        odd = overlapping(read - targets, written, self.apart)
-        inputs = set[Sym]().union(*(used(w.part) for w in self.softmax.sums))
-        between = {*declared(self.behind), *assigned(self.behind)} - {
-            x.var for x in walk(self.behind) if isinstance(x, Par)
-        }
-        odd |= inputs & between
-        if odd:
-            name = min(x.name for x in odd)
-            raise Refusal("E-SOFTMAX-USE", f"'{name}' may change between the maximum and the sums", places(self.top))
-        if any(isinstance(s, Barrier | Return) for s in walk(self.block)):
-            raise Refusal(
-                "E-SOFTMAX-USE", "threads wait for each other, or leave, beside the softmax", places(self.top)
-            )
-
-    # -------------------------------------------------------------------------------------------------- the rewrite
+    def __init__(self, form: Form, keys: Expr, tile: Expr) -> None:
+        self.form, self.keys, self.tile = form, keys, tile
+        self.top = form.softmax.top
+        self.seen = seen_positions(form.kernel, form.loop, self.top, form.names)
+        self.operands, form.softmax.top = with_row_operands(self.top)
+        assert form.softmax.power is not None
+        self.sweep = Sweep(form.softmax, form.softmax.power)
+        self.rest, self.earlier = (fresh(n, self.sweep.high.type) for n in ("rest", "earlier"))
 
     def body(self) -> Body:
-        softmax, power = self.softmax, self.softmax.power
-        assert power is not None
-        kept, softmax.top = with_row_operands(self.top)
-        self.sweep = Sweep(softmax, power)
-        seen = seen_positions(self.kernel, self.top, self.names)
-        high = self.top.accs[0]
-        final = Decl(high.sym, Call("max", (high.init, Var(self.sweep.high)), scalar_of(high.sym.type)), const=True)
-        self.rest = fresh("rest", high.sym.type)
-        some = Binary("<", self.top.lo, self.top.hi)
-        t = scalar_of(high.sym.type)
-        rest = Decl(self.rest, Select(some, power(Var(self.sweep.high), Var(high.sym)), Const(1.0, t)), const=True)
-        after = tuple(self._after(s) for s in self.behind)
-        return (
-            *self.before,
-            *kept,
-            *self.sweep.start(),
-            *self._loops(seen),
-            final,
-            rest,
-            *(x for y in after for x in y),
-        )
+        form = self.form
+        behind = (form.loop, *form.behind) if form.kept is not None else form.behind
+        after = (x for s in behind for x in self._after(s))
+        return (*form.before, *self.operands, *self.sweep.start(), *self._loops(), *self._maximum(), *after)
 
-    def _loops(self, seen: Seen) -> Body:
+    def _loops(self) -> Body:
         """The tiles that all threads of a block see, and single positions around them."""
+        seen, name = self.seen, self.top.var.name
         t = scalar_of(self.top.var.type)
         tile, keys = cast(self.tile, t), cast(self.keys, t)
-        j_tile, j_step = fresh(f"{self.top.var.name}_tile", t), fresh(f"{self.top.var.name}_step", t)
-        trips = Binary("/", simplify(sub(seen.all_hi, seen.all_lo)), tile)
+        j_tile, j_step = fresh(f"{name}_tile", t), fresh(f"{name}_step", t)
+        trips: Expr = Binary("/", simplify(sub(seen.all_hi, seen.all_lo)), tile)
         if seen.mine is not None:
             trips = Call("max", (trips, Const(0, t)), t)
         trips = simplify(trips)
@@ -161,39 +88,60 @@ class _Rewrite:
         front: Body = ()
         if seen.all_lo != seen.any_lo:
             end = Call("min", (seen.all_lo, seen.any_hi), t)
-            front = (self._single(f"{self.top.var.name}_front", seen.any_lo, end, seen.mine),)
-        return (*front, tiles, self._single(f"{self.top.var.name}_rest", last, seen.any_hi, seen.mine))
+            front = (self._single(f"{name}_front", seen.any_lo, end),)
+        return (*front, tiles, self._single(f"{name}_rest", last, seen.any_hi))
 
-    def _single(self, name: str, lo: Expr, hi: Expr, mine: Expr | None) -> For:
+    def _single(self, name: str, lo: Expr, hi: Expr) -> For:
         j = fresh(name, self.top.var.type)
-        return _count(j, lo, hi, self.sweep.step(i32(1), Var(j), mine))
+        return _count(j, lo, hi, self.sweep.step(i32(1), Var(j), self.seen.mine))
+
+    def _maximum(self) -> Body:
+        """The maximum in the end, and what the sums are to be multiplied by: one where there are no positions, whatever
+        the maximum began with."""
+        form, (high,) = self.form, self.top.accs
+        t = scalar_of(high.sym.type)
+        some = simplify(Binary("<", self.top.lo, self.top.hi))
+
+        def below(largest: Expr, sym: Sym, result: Sym) -> Decl:
+            power = self.sweep.power(largest, Var(result))
+            return Decl(sym, Select(some, power, Const(1.0, t)), const=True)
+
+        if form.kept is None:
+            found = Decl(high.sym, Call("max", (high.init, Var(self.sweep.high)), t), const=True)
+            return (found, below(Var(self.sweep.high), self.rest, high.sym))
+        began = fresh("began", t)
+        found = Assign(form.kept, Call("max", (Var(form.kept), Var(self.sweep.high)), t))
+        return (
+            Decl(began, Var(form.kept), const=True), found,
+            below(Var(self.sweep.high), self.rest, form.kept), below(Var(began), self.earlier, form.kept),
+        )  # fmt: skip
 
     def _after(self, s: Stmt) -> Body:
-        """What is left of a statement behind the maximum: sums take what the sweep found."""
-        if id(s) in self.sums:
-            return self._results(self.sums[id(s)])
+        """What is left of a statement: sums take what the sweep found."""
+        sums = self.form.sums
+        if id(s) in sums:
+            return self._results(sums[id(s)])
         if isinstance(s, Par):
-            body = tuple(y for x in s.body for y in (self._results(self.sums[id(x)]) if id(x) in self.sums else (x,)))
+            body = tuple(y for x in s.body for y in (self._results(sums[id(x)]) if id(x) in sums else (x,)))
             return (dataclasses.replace(s, body=body),)
         return (s,)
 
     def _results(self, sums: Sequence[WeightedSum]) -> Body:
-        out: list[Stmt] = []
-        for w in sums:
-            found = Binary("*", self.sweep.left(w, {}), cast(Var(self.rest), w.type))
-            total = whole(found, w.factors)
-            if w.start is not None:
-                out.append(Decl(w.target, simplify(Binary("+", w.start, total)) if not _zero(w.start) else total))
-            elif w.inner is None:
-                out.append(Assign(w.target, Binary("+", Var(w.target), total)))
-            else:
-                store = Store(w.target, w.index, Binary("+", Load(w.target, w.index), total))
-                out.append(dataclasses.replace(w.inner, body=(store,)))
-        return tuple(out)
+        return tuple(self._result(w) for w in sums)
 
+    def _result(self, w: WeightedSum) -> Stmt:
+        run = self.sweep.runs[w.run]
+        found: Expr = Var(run) if w.inner is None else Load(run, (Var(w.inner.var),))
+        total = whole(Binary("*", found, cast(Var(self.rest), w.type)), w.factors)
+        if w.start is not None:
+            return Decl(w.target, total if is_const(w.start, 0) else Binary("+", w.start, total))
+        if w.inner is None:
+            return Assign(w.target, Binary("+", self._earlier(Var(w.target), w), total))
+        old = self._earlier(Load(w.target, w.index), w)
+        return dataclasses.replace(w.inner, body=(Store(w.target, w.index, Binary("+", old, total)),), comments=())
 
-def _zero(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0
+    def _earlier(self, old: Expr, w: WeightedSum) -> Expr:
+        return old if self.form.kept is None else Binary("*", old, cast(Var(self.earlier), w.type))
 
 
 def _count(var: Sym, lo: Expr, hi: Expr, body: Body) -> For:

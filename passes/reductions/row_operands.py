@@ -8,8 +8,9 @@ reduce(max) m over j in 0..n                        array q_row[d]; par k in 0..
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array, Ptr, Scalar
@@ -32,7 +33,7 @@ def with_row_operands(top: Reduce) -> tuple[Body, Reduce]:
     return tuple(before), dataclasses.replace(top, body=body)
 
 
-def _replacing(old: Expr, new: Expr):  # type: ignore[no-untyped-def]
+def _replacing(old: Expr, new: Expr) -> Callable[[Expr], Expr]:
     return lambda e: new if e == old else e
 
 
@@ -45,8 +46,6 @@ def _kept(s: Reduce, inside: set[Sym]) -> list[Expr]:
 
 
 def _largest(e: Expr, along: Sym, inside: set[Sym]) -> Iterator[Expr]:
-    from ktc.ir.fields import children
-
     reads = [x for x in loads_in(e) if isinstance(x.buffer.type, Ptr) and along in used(x)]
     whole = isinstance(e.type, Scalar) and e.type.is_float and e.type.bits >= 16
     if reads and whole and not used(e) & inside:

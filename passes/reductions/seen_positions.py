@@ -15,7 +15,7 @@ from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.order import places
 from ktc.ir.fold import add, both, cast, simplify, sub
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Par, Reduce, Sym, Var
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Par, Reduce, Stmt, Sym, Var
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import used
 from ktc.passes.core.refusals import Refusal
@@ -38,13 +38,13 @@ class Seen:
     mine: Expr | None = None
 
 
-def seen_positions(kernel: Kernel, top: Reduce, names: Mapping[Sym, Expr]) -> Seen:
-    """``names``: what variables in front of ``top`` hold.
+def seen_positions(kernel: Kernel, loop: Stmt, top: Reduce, names: Mapping[Sym, Expr]) -> Seen:
+    """Of the maximum ``top``, which the statement ``loop`` finds. ``names``: what variables in front of it hold.
 
     Raises:
         Refusal: E-SOFTMAX-RANGE, a range that depends on the row neither grows nor falls with it.
     """
-    path = next(p for p in paths(kernel.body) if p[-1] is top)
+    path = next(p for p in paths(kernel.body) if p[-1] is loop)
     threads = [s for s in path[:-1] if isinstance(s, Par) and {lv.kind for lv in s.dist} - {"block"}]
     t = scalar_of(top.var.type)
     lo, hi = (cast(simplify(expand(e, names)), t) for e in (top.lo, top.hi))

@@ -21,7 +21,7 @@ have.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ktc.ir.analysis.accumulators import identity
@@ -77,7 +77,7 @@ class Sweep:
         out: list[Stmt] = [Decl(self.high, identity("max", self.type))]
         for x in self.softmax.sums:
             run, zero = self.runs[x.run], identity("+", x.type)
-            out += [Decl(run, zero)] if x.inner is None else [Alloc(run), _each(x.inner, run, lambda old, z=zero: z)]
+            out += [Decl(run, zero)] if x.inner is None else [Alloc(run), _each(x.inner, run, _always(zero))]
         return tuple(out)
 
     def step(self, count: Expr, first: Expr, seen: Expr | None = None) -> Body:
@@ -98,10 +98,11 @@ class Sweep:
             Store(self.values, (Var(u),), _if(sees, substitute_expr(found, env), nothing)),
         )
         powers = fresh("u", I32)
+        largest = Acc(here, "max", nothing, Load(self.values, (Var(u),)))
         out: list[Stmt] = [
             Alloc(self.values),
             Alloc(self.powers),
-            Reduce((Acc(here, "max", nothing, Load(self.values, (Var(u),))),), u, i32(0), count, _unrolled(count), body),
+            Reduce((largest,), u, i32(0), count, _unrolled(count), body),
             Decl(top, Call("max", (Var(self.high), Var(here)), t), const=True),
             Decl(base, Select(Binary("==", Var(top), nothing), Const(0.0, t), Var(top)), const=True),
             Decl(fix, self.power(Var(self.high), Var(base)), const=True),
@@ -141,17 +142,16 @@ class Sweep:
             return (total, Assign(run, rescaled(Var(run))))
         return (_each(x.inner, run, rescaled, (total,)),)
 
-    def left(self, x: WeightedSum, rest: Mapping[Sym, Expr]) -> Expr:
-        """What the sweep leaves of a sum, in an iteration of its loop."""
-        run = self.runs[x.run]
-        return substitute_expr(Var(run) if x.inner is None else Load(run, (Var(x.inner.var),)), rest)
+
+def _always(e: Expr) -> Callable[[Expr], Expr]:
+    return lambda old: e
 
 
 def _kept(x: WeightedSum) -> Sym:
     return fresh(x.run.name, x.type if x.inner is None else Array(x.type, (x.inner.hi,)))
 
 
-def _each(inner: Par, run: Sym, value, before: Sequence[Stmt] = ()) -> Par:  # type: ignore[no-untyped-def]
+def _each(inner: Par, run: Sym, value: Callable[[Expr], Expr], before: Sequence[Stmt] = ()) -> Par:
     """A loop like ``inner`` that sets its element of ``run`` to ``value`` of the old one."""
     (out,) = refresh((
         dataclasses.replace(
@@ -164,7 +164,7 @@ def _each(inner: Par, run: Sym, value, before: Sequence[Stmt] = ()) -> Par:  # t
     return out
 
 
-def _replaced(e: Expr, power: Expr, known) -> Expr:  # type: ignore[no-untyped-def]
+def _replaced(e: Expr, power: Expr, known: Callable[[Expr], Expr]) -> Expr:
     """``e`` with ``power``, whole, before what it is made of."""
     mark = fresh("power", power.type)
     marked = map_expr(e, lambda x: Var(mark) if x == power else x)

@@ -39,7 +39,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.ir.walk import assigned, declared, map_expr, substitute_expr, used
 from ktc.passes.core.refusals import Refusal
-from ktc.passes.shared.running.rescaled import Power
+from ktc.passes.shared.running.rescaled import Power, Rescaled
 
 from .scaled_values import Factors, Unscaled, Values
 
@@ -100,8 +100,8 @@ class Numbering:
 
 @dataclass
 class Softmax:
-    """A maximum and its weighted sums. ``top`` finds it; ``value`` and ``base`` stand for the value of a position and for
-    the maximum in the parts of ``sums``."""
+    """A maximum and its weighted sums. ``top`` finds it; ``value`` and ``base`` stand for the value of a position and
+    for the maximum in the parts of ``sums``."""
 
     top: Reduce
     power: Power | None = None
@@ -181,6 +181,16 @@ class Softmax:
         self.power = v.power
         run = fresh(f"{target.name}_run", scalar_of(target.type))
         self.sums.append(WeightedSum(target, found.part, found.factors, inner, index, start, run))
+
+    def add_known(
+        self, r: Rescaled, target: Sym, known: Mapping[Sym, Expr], inner: Par | None, index: tuple[Expr, ...]
+    ) -> None:
+        """Take up a sum that is kept below the maximum."""
+        part = substitute_expr(r.term(Var(self.value), Var(self.base)), known)
+        if used(part) & {target, *declared(self.top.body)}:
+            raise Refusal("E-SOFTMAX-USE", f"what '{target.name}' sums up is computed for each position", places(inner))
+        run = fresh(f"{target.name}_run", scalar_of(target.type))
+        self.sums.append(WeightedSum(target, part, (), inner, index, None, run))
 
     def _with_value(self, e: Expr) -> Expr:
         """``e`` with the value of the position by its name."""

@@ -32,8 +32,9 @@ longer than anything else that it is run on, and one that takes many more is not
 
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[Instance]:
     """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
-    row's peak; shorter ones where the original would take very long (:data:`LONGEST`). If these are fewer than threads, shorter ones too, more than there are threads: a stride by the number
-    of blocks is then seen for none by the number of threads."""
+    row's peak; shorter ones where the original would take very long (:data:`LONGEST`). If these are fewer than threads,
+    shorter ones too, more than there are threads: a stride by the number of blocks is then seen for none by the number
+    of threads."""
     maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
     base = maker.base()
     if not base or not candidate.is_spmd:
