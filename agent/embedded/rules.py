@@ -37,6 +37,7 @@ from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .rows_together import rows_together
 from .shared_inputs import shared_inputs
+from .softmaxes.online_softmaxes import online_softmaxes
 from .thread_products import staged_products
 from .trials import after, wherever
 from .turned import along_memory, turned
@@ -129,6 +130,9 @@ class Rules:
     def _on_gpu(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """Ideas from structure, what experts would try first in front."""
         gpu = o.device.profile.startswith(GPUS)
+        units = max(1, o.device.compute_units)
+        for steps, why, gain in online_softmaxes(raised, units, o.facts, _able(o)) if gpu else ():
+            yield Proposal(f"raise | {steps}", why, gain, self.name)
         for before, kernel in (("", raised), *_with(raised, "delinearise", loops=AXES)):
             inside = inner_updates(kernel, [facts(kernel, f.sizes) for f in o.facts], _able(o, before))
             for steps, why, gain in inside:
@@ -145,7 +149,6 @@ class Rules:
             for steps, why, gain in chain(register_windows(kernel, able), halo_tiles(kernel, able)):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         able = _able(o)
-        units = max(1, o.device.compute_units)
         sums = list(whole_sums(raised, units))
         first = chain(
             sums,

@@ -79,6 +79,7 @@ ROWS: dict[str, str] = {
     "join-sums": "reductions.join_sums:JoinSums",
     "split-reduction": "reductions.split_reduction:SplitReduction",
     "split-softmax": "reductions.split_softmax:SplitSoftmax",
+    "online-softmax": "reductions.online_softmax:OnlineSoftmax",
     "rfactor": "reductions.rfactor:RFactor",
     "rfactor-atomics": "reductions.rfactor_atomics:RFactorAtomics",
     "scan": "reductions.scan:ScanPass",

@@ -265,13 +265,14 @@ def _rescaled(
     above, below = (substitute_expr(e, numbers) for e in (above, below))
     parts = list(dict.fromkeys((*walk_expr(above), *walk_expr(below))))
     free = [e for e in parts if isinstance(e.type, Scalar) and e.type.is_float and not used(e) & carried]
+    weights = sorted(free, key=lambda e: sum(1 for _ in walk_expr(e)))  # v before exp(x - x) * v
     powers = [e for e in parts if isinstance(e, Call) and plain_name(e.fn) in POWERS]
     scales = [
         None,
         *(e for e in dict.fromkeys(f for p in powers for f in walk_expr(p)) if e in free and _still(e, inside)),
     ]
     names = sorted({p.fn for p in powers}, key=lambda fn: (fn != plain_name(fn), fn))  # the accurate ones first
-    for fn, scale, weight in product(names, scales, [Const(1.0, t), *free]):
+    for fn, scale, weight in product(names, scales, [Const(1.0, t), *weights]):
         found = Rescaled(s, weight, Power(fn, scale))
         below_old = cast(found.power(Var(m), x), t)
         wanted = (

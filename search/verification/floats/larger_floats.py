@@ -1,8 +1,8 @@
-"""Where it matters which of two floats is larger, and how many a thread compares."""
+"""Where it matters which of two floats is larger, how many a thread compares, and how much it does in all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ktc.ir.analysis.access_nests import visits
 from ktc.ir.analysis.operation_counts import Counts
@@ -25,8 +25,17 @@ def decides(kernel: Kernel) -> bool:
 def compared(kernel: Kernel, arguments: Mapping[str, int]) -> int:
     """How often the first thread asks which of two floats is larger. A loop whose length the scalar ``arguments`` do
     not tell counts as one iteration."""
+    return _in_turn(kernel, arguments, _decides)
+
+
+def statements(kernel: Kernel, arguments: Mapping[str, int]) -> int:
+    """How many statements the first thread runs, loops as :func:`compared` counts them."""
+    return _in_turn(kernel, arguments, lambda s: True)
+
+
+def _in_turn(kernel: Kernel, arguments: Mapping[str, int], wanted: Callable[[Stmt], bool]) -> int:
     counts = Counts(kernel, arguments)
-    found = (v for v in visits(kernel) if _decides(v.stmt))
+    found = (v for v in visits(kernel) if wanted(v.stmt))
     return sum(counts.times(tuple(a for a in v.axes if a.kind in IN_TURN)) for v in found)
 
 
@@ -47,4 +56,4 @@ def _is_float(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_float
 
 
-__all__ = ["compared", "decides"]
+__all__ = ["compared", "decides", "statements"]

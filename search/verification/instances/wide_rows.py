@@ -13,7 +13,7 @@ from ktc.ir.sequences import launch_kernels
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
 from ktc.ir.workload.scenario_facts import scalars_of
-from ktc.search.verification.floats.larger_floats import compared
+from ktc.search.verification.floats.larger_floats import compared, statements
 from ktc.search.verification.integers.reaching import arguments, one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
@@ -25,11 +25,16 @@ SEVERAL_ROUNDS = 4
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
 
+LONGEST = 64_000
+"""Statements of a thread of the original: a row that takes more (of sums of products, each term of which is a sum) is
+longer than anything else that it is run on, and one that takes many more is not run to its end."""
+
 
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[Instance]:
     """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
-    row's peak. If these are fewer than threads, shorter ones too, more than there are threads: a stride by the number
-    of blocks is then seen for none by the number of threads."""
+    row's peak; shorter ones where the original would take very long (:data:`LONGEST`). If these are fewer than threads,
+    shorter ones too, more than there are threads: a stride by the number of blocks is then seen for none by the number
+    of threads."""
     maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
     base = maker.base()
     if not base or not candidate.is_spmd:
@@ -47,7 +52,8 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
         tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
         widths = max(one_round(candidate, maker, n), tile), threads
         counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
-        found = next((i for w, c in itertools.product(widths, counts) if (i := made(w, c)) is not None), None)
+        fit = [i for w, c in itertools.product(widths, counts) if (i := made(w, c)) is not None]
+        found = next((i for i in fit if _takes(original, workload, i) <= LONGEST), fit[0] if fit else None)
         many = made(threads, threads + BEYOND)
         few = found is not None and any(found.sizes[m] <= threads for m in outer)
         return [i for i in (found, many if few else None) if i is not None]
@@ -80,6 +86,10 @@ def _lengthening(original: Kernel, maker: Maker, base: Mapping[str, int]) -> set
         return compared(original, arguments(maker.workload, sizes, original))
 
     return {n for n in maker.names if asked(n, SEVERAL_ROUNDS * MOST_THREADS) > asked(n, 1)}
+
+
+def _takes(original: Kernel, workload: Workload, instance: Instance) -> int:
+    return statements(original, arguments(workload, instance.sizes, original))
 
 
 def _resident(candidate: Kernel, scalars: Mapping[str, int | float]) -> bool:

@@ -86,8 +86,8 @@ class _Sweep:
         looked = self.job.unsure or endless(got)
         wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
         wrong = wrong or stopped(want, got, instance, "float")
-        if wrong:
-            return wrong
+        if wrong or not want.ended:
+            return wrong  # what a run leaves that was cut short is no result
         if data in ENDS:
             return _other_infinities(want, got, instance, ENDS[data], data in NUMBERS)
         if self.identical or data in INTEGERS:

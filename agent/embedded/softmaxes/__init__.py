@@ -1,0 +1,1 @@
+"""Ideas for softmaxes and the sums that they weigh: attention."""
