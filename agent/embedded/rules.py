@@ -36,6 +36,7 @@ from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows
 from .rows_together import rows_together
 from .shared_inputs import shared_inputs
+from .staged_convolutions import staged_convolutions
 from .thread_products import staged_products
 from .trials import after, wherever
 from .turned import along_memory, turned
@@ -220,6 +221,7 @@ class Rules:
         tilings = chain(
             () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
+            staged_convolutions(kernel, units, seen, able),
             convolutions(kernel, units, seen, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),
