@@ -217,6 +217,11 @@ class Call(Expr):
         return self.ty
 
 
+def asks_for_nan(e: Expr) -> bool:
+    """Whether ``e`` holds for what is no number alone: for no data that anybody means, and in no exact arithmetic."""
+    return isinstance(e, Call) and e.fn == "isnan"
+
+
 SHUFFLES = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor"})
 VOTES: dict[str, Scalar] = {"ballot": U32, "any": BOOL, "all": BOOL, "active": U32}
 MATCHES = frozenset({"match_any", "match_all"})

@@ -61,6 +61,7 @@ from .expr_nodes import (
     VecMake,
     WarpOp,
     accessed_type,
+    asks_for_nan,
     i32,
 )
 from .loop_nodes import (
@@ -177,6 +178,7 @@ __all__ = [
     "WarpOp",
     "While",
     "accessed_type",
+    "asks_for_nan",
     "bodies",
     "fresh",
     "has_bodies",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ktc.ir.analysis.access_nests import Access, Axis, accesses
 from ktc.ir.analysis.planner_facts import KernelFacts
@@ -49,13 +49,17 @@ WHY = "a thread sums several channels of several rows, which read the same"
 @dataclass(frozen=True)
 class Convolution:
     """Parallel loops over ``layers``, channels, and rows (None in a line) and columns of pixels; ``taps``: serial loops
-    of known lengths, outermost first."""
+    of known lengths, outermost first, and what they are gone through for: input channels, ``over``, if there are any.
+    ``inputs``, ``weights``: the arrays that are read along pixels, and along channels."""
 
     layers: Sequence[Axis]
     channels: Axis
     rows: Axis | None
     columns: Axis
     taps: Sequence[Axis]
+    over: Axis | None = None
+    inputs: Sequence[str] = ()
+    weights: Sequence[str] = ()
 
 
 def convolutions(
@@ -64,7 +68,7 @@ def convolutions(
     """What ``applies`` of :data:`SHAPES`, for each convolution, those first that leave each of the ``units`` enough
     threads: with its edges in code of their own, and choices where taps are still asked about, or as it is."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
-    for found in _found(raised):
+    for found in found_convolutions(raised):
         proposed = 0
         idle = {(channels, rows): _idle(found, channels, rows, units, trips) for channels, rows in SHAPES}
         for channels, rows in sorted(SHAPES, key=idle.__getitem__):
@@ -135,7 +139,7 @@ def _tiles(found: Convolution, channels: int, rows: int) -> str:
     return f"{tile} | map{{{' '.join(spread)}}}"
 
 
-def _found(raised: Kernel) -> Iterator[Convolution]:
+def found_convolutions(raised: Kernel) -> Iterator[Convolution]:
     """The convolutions of ``raised``, by the loops around what they read."""
     seen = accesses(raised)
     written = {a.buffer for a in seen if a.mode != "read"}
@@ -148,8 +152,9 @@ def _found(raised: Kernel) -> Iterator[Convolution]:
         over, taps = [x for x in axes if x.kind == "par"], _taps(axes)
         for depth in (3, 2):
             found = _of(over, taps, depth)
-            if found is not None and _convolves(found, reads):
-                yield found
+            arrays = _convolved(found, reads) if found is not None else None
+            if found is not None and arrays is not None:
+                yield replace(found, over=_gone_over(axes, taps), inputs=arrays[0], weights=arrays[1])
                 break
 
 
@@ -165,23 +170,29 @@ def _taps(axes: Sequence[Axis]) -> list[Axis]:
     """The innermost loops as far as each has a few turns, known ones."""
     out: list[Axis] = []
     for x in reversed(axes):
-        if x.kind != "for" or not 1 <= _turns(x) <= MOST_TAPS:
+        if x.kind != "for" or not 1 <= turns(x) <= MOST_TAPS:
             break
         out.insert(0, x)
-    return out if any(_turns(x) > 1 for x in out) else []
+    return out if any(turns(x) > 1 for x in out) else []
 
 
-def _turns(x: Axis) -> int:
+def turns(x: Axis) -> int:
     """How often a loop goes round; 0 where that is not known."""
     turns = None if x.trip is None else evaluate(x.trip, {})
     return int(turns or 0)
 
 
-def _convolves(found: Convolution, reads: Sequence[Access]) -> bool:
-    """Whether an array is read along pixels and taps for all channels alike, and another along channels for all pixels
-    alike."""
+def _gone_over(axes: Sequence[Axis], taps: Sequence[Axis]) -> Axis | None:
+    """The one serial loop that ``taps`` are in, if there is one."""
+    serial = [x for x in axes if x.kind == "for" and x not in taps]
+    return serial[0] if len(serial) == 1 else None
+
+
+def _convolved(found: Convolution, reads: Sequence[Access]) -> tuple[list[str], list[str]] | None:
+    """The arrays that are read along pixels and taps for all channels alike, and those along channels for all pixels
+    alike; None if there are none of either kind."""
     k, x, y = found.channels.name, found.columns.name, found.rows
-    moving = [t.name for t in found.taps if _turns(t) > 1]
+    moving = [t.name for t in found.taps if turns(t) > 1]
 
     def depends(a: Access, name: str) -> bool:
         return a.pattern(name) != "broadcast"
@@ -193,7 +204,9 @@ def _convolves(found: Convolution, reads: Sequence[Access]) -> bool:
     def is_weight(a: Access) -> bool:
         return depends(a, k) and not depends(a, x) and (y is None or not depends(a, y.name))
 
-    return any(map(is_input, reads)) and any(map(is_weight, reads))
+    inputs = list(dict.fromkeys(a.buffer.name for a in reads if is_input(a)))
+    weights = list(dict.fromkeys(a.buffer.name for a in reads if is_weight(a)))
+    return (inputs, weights) if inputs and weights else None
 
 
-__all__ = ["convolutions"]
+__all__ = ["Convolution", "convolutions", "found_convolutions", "turns"]

@@ -38,6 +38,7 @@ from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_row
 from .rows_together import rows_together
 from .shared_inputs import shared_inputs
 from .softmaxes.online_softmaxes import online_softmaxes
+from .staged_convolutions import staged_convolutions
 from .thread_products import staged_products
 from .trials import after, wherever
 from .turned import along_memory, turned
@@ -225,6 +226,7 @@ class Rules:
             () if found is not None else packed_weights(kernel, o.device, seen, able),
             () if found is not None else computed_factors(kernel, units, seen, able),
             () if found is not None else planes(kernel, able),
+            staged_convolutions(kernel, units, seen, able),
             convolutions(kernel, units, seen, able),
             (x for x in shared_inputs(kernel) if able(x[0])),
             turned(kernel, able),

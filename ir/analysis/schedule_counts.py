@@ -1,7 +1,8 @@
 """What one launch of a kernel in SPMD form asks of a GPU: sectors, turns of shared memory, instructions, barriers.
 
 Plain counts at fixed sizes, without a device: what a cost model divides by the device's rates. Upper bounds where
-conditions decide (both branches count), lower bounds where a trip count is not known (once; listed in ``unknown``).
+conditions decide (both branches count, but for what is done for a NaN), lower bounds where a trip count is not known
+(once; listed in ``unknown``).
 
 Sectors are counted twice. ``requested``: every access of every warp by itself. ``missed``: what leaves the
 multiprocessor if its cache holds a warp's lines from one iteration to the next: a loop whose step is shorter than a
@@ -18,7 +19,21 @@ from dataclasses import dataclass, field, replace
 from ktc.ir.fragments import INSTRUCTIONS
 from ktc.ir.kernel import Kernel
 from ktc.ir.launch_limits import WARP
-from ktc.ir.nodes import Assign, AsyncCopy, AsyncWait, Barrier, Decl, Expr, For, Mma, Stmt, TileMma
+from ktc.ir.nodes import (
+    Assign,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    Body,
+    Decl,
+    Expr,
+    For,
+    If,
+    Mma,
+    Stmt,
+    TileMma,
+    asks_for_nan,
+)
 from ktc.ir.walk import map_body, used, walk
 
 from .access_nests import Access, Axis, accesses, visits
@@ -89,7 +104,7 @@ class ScheduleCounts:
 
 def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> ScheduleCounts | None:
     """The counts of ``kernel`` (SPMD form) at ``sizes``; None where its launch is not known."""
-    kernel = _declared_late(kernel)
+    kernel = _declared_late(_of_numbers(kernel))
     env = kernel.environment({k: int(v) for k, v in sizes.items() if isinstance(v, int)})
     count = Counts(kernel, env)
     threads, blocks = count.extent("thread"), count.extent("block")
@@ -144,6 +159,17 @@ def schedule_counts(kernel: Kernel, sizes: Mapping[str, int | float]) -> Schedul
         rounds.at_once,
         count.value(kernel.launch.min_blocks) or 1 if kernel.launch is not None else 1,
     )
+
+
+def _of_numbers(kernel: Kernel) -> Kernel:
+    """``kernel`` without what it does where something is no number."""
+    if not any(isinstance(s, If) and asks_for_nan(s.cond) for s in walk(kernel.body)):
+        return kernel
+
+    def on(s: Stmt) -> Stmt | Body:
+        return s.orelse if isinstance(s, If) and asks_for_nan(s.cond) else s
+
+    return kernel.with_(body=map_body(kernel.body, on))
 
 
 def _declared_late(kernel: Kernel) -> Kernel:

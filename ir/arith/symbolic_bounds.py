@@ -17,8 +17,9 @@ from ktc.ir.fold import cast
 from ktc.ir.nodes import Binary, Expr, Var
 from ktc.ir.types import I64
 
+from .divisors import quotient
 from .elimination import Elimination, atoms, interval_of, split_by
-from .polynomial import Polynomial, from_polynomial, minus, plus, scaled, times
+from .polynomial import Polynomial, constant, from_polynomial, minus, plus, scaled, times
 
 if TYPE_CHECKING:
     from .kernel_facts import Facts
@@ -65,6 +66,7 @@ class _Search:
         self.given = given
         self.left = STEPS
         self.found: dict[frozenset[tuple[tuple[Expr, ...], int]], Polynomial | None] = {}
+        self._known_extents: list[Polynomial] | None = None
 
     def upper(self, p: Polynomial, depth: int) -> Polynomial | None:
         key = frozenset(p.items())
@@ -114,8 +116,24 @@ class _Search:
         return found[0] if len(found) == 1 else largest(found)
 
     def _natural(self, p: Polynomial) -> bool:
+        """Whether ``p`` is never negative: as it stands, or as a product of what is not."""
+        if self._plainly_natural(p):
+            return True
+        parts = ((q, quotient(p, q)) for q in self._extents())
+        return any(rest is not None and rest != p and self._natural(rest) for _, rest in parts)
+
+    def _plainly_natural(self, p: Polynomial) -> bool:
         low = interval_of(p, self.facts).low
         return (low is not None and low >= 0) or Elimination(self.facts).never_positive(scaled(p, -1))
+
+    def _extents(self) -> list[Polynomial]:
+        """Sums of given atoms that guards compare with, as in ``y < h - r + 1``, and that are never negative there."""
+        if self._known_extents is None:
+            ends = ({f: -k for f, k in q.items() if all(map(self.given, f))} for q in self.facts.conditions)
+            sums = [x for end in ends if sum(bool(f) for f in end) > 1 for x in (end, plus(end, constant(1)))]
+            unlike = [x for k, x in enumerate(sums) if x not in sums[:k]]
+            self._known_extents = [x for x in unlike if self._plainly_natural(x)]
+        return self._known_extents
 
     def _left_to_do(self, several: list[Polynomial]) -> tuple[int, int]:
         """How much is left to go, and how plain what stays is."""

@@ -1,9 +1,21 @@
-"""Conditions taken apart: the parts of a conjunction, and the negation of one."""
+"""Conditions taken apart: the parts of a conjunction, the negation of one, and what is left of them for some iteration.
+
+y - 1 + r >= 0 && y - 1 + r < h         for some y in 0..4: 3 - 1 + r >= 0 && -1 + r < h && 0 < h
+"""
 
 from __future__ import annotations
 
-from ktc.ir.nodes import NEGATED, Binary, Cast, Expr, Unary
-from ktc.ir.types import BOOL, Scalar
+from collections.abc import Iterable
+
+from ktc.ir.arith.comparisons import below_zero
+from ktc.ir.arith.counted_loops import counting
+from ktc.ir.arith.loop_extents import lower_bounds, upper_bounds
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus
+from ktc.ir.nodes import NEGATED, Binary, Cast, Const, Expr, For, Par, Reduce, Scan, Unary, Var
+from ktc.ir.types import BOOL, I32, Scalar, is_signed_integer
+from ktc.ir.walk import used
+
+Loop = For | Par | Reduce | Scan
 
 
 def conjuncts_of(e: Expr) -> list[Expr]:
@@ -34,4 +46,41 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, Scalar) and e.type.is_float  # !(a < b) is not a >= b for NaN
 
 
-__all__ = ["conjuncts_of", "negate"]
+def for_some(loop: Loop, conds: Iterable[Expr]) -> list[Expr] | None:
+    """When some iteration of ``loop``, which has one, meets all of ``conds``; None where that is not known.
+
+    Each bound of the counter from below has to be under each from above (Fourier-Motzkin); with the counter itself in
+    all of them, in steps of one, that is exact for integers. What the loop's own bounds are to each other is for the
+    caller to ask.
+    """
+    told = [c for c in conds if loop.var in used(c)]
+    rest = [c for c in conds if loop.var not in used(c)]
+    form = counting(loop) if isinstance(loop, For) else loop
+    if form is None or (isinstance(loop, For) and not form.by_one):  # type: ignore[union-attr]
+        return None
+    own = [Binary(">=", Var(loop.var), lo) for lo in lower_bounds(form.lo)]
+    own += [Binary("<", Var(loop.var), hi) for hi in upper_bounds(form.hi)]
+    sides: dict[int, list[tuple[Polynomial, bool]]] = {1: [], -1: []}
+    for c in (*told, *own):
+        p = below_zero(c)
+        k = None if p is None else _times(p, loop)
+        if p is None or k not in sides:
+            return None
+        sides[k].append((p, c in own))
+    pairs = [(a, b) for a, mine in sides[1] for b, also in sides[-1] if not (mine and also)]
+    joined = [plus(plus(a, b), constant(1)) for a, b in pairs]
+    return rest + [Binary("<", from_polynomial(p, I32), Const(0, I32)) for p in joined if not _is_negative(p)]
+
+
+def _times(p: Polynomial, loop: Loop) -> int:
+    """What the counter of ``loop`` is multiplied by in ``p``; 0 if that is more than a number."""
+    mine = {factors: k for factors, k in p.items() if any(loop.var in used(f) for f in factors)}
+    alone = (Var(loop.var),)
+    return mine[alone] if set(mine) == {alone} and is_signed_integer(loop.var.type) else 0
+
+
+def _is_negative(p: Polynomial) -> bool:
+    return set(p) <= {()} and p.get((), 0) < 0
+
+
+__all__ = ["conjuncts_of", "for_some", "negate"]

@@ -37,6 +37,7 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     While,
+    asks_for_nan,
     bodies,
 )
 from ktc.ir.walk import all_exprs, assigned, used, walk
@@ -97,6 +98,8 @@ def _eval(w: Walk, s: Eval, state: State) -> list[State]:
 
 def _if(w: Walk, s: If, state: State) -> list[State]:
     w.visit(s.cond, state)
+    if asks_for_nan(s.cond):
+        return w.body(s.orelse, state)  # sums that go wrong are summed again
     found = w.cut(state, s.cond)
     if found is None:
         return w.unsure(state, s.then, s.orelse)

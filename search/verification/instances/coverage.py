@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, For, Stmt
+from ktc.ir.nodes import Body, For, If, Stmt, asks_for_nan
 from ktc.ir.walk import used, walk
 from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import ENTERING, FIRST, LAST, LATE, MIDDLE, FirstThread, followed
@@ -109,7 +109,7 @@ class Coverage:
         base = maker.few()
         for (k, s), follow in itertools.product(enumerate(self._first.loops), (self._first, self._last)):
             for name in maker.names if base else ():
-                if not (self.once and id(s) in self.once):
+                if not self._is_missing(s):
                     break
                 if self._reached(follow, k, base, name):
                     continue
@@ -129,6 +129,21 @@ class Coverage:
         yield from self._sizes_together(maker, base)
         yield from self._sizes_for_last(maker, base)
 
+    def _is_missing(self, s: For) -> bool:
+        """Whether ``s`` never went round twice, and sizes may be all that is missing for it."""
+        return id(s) in (self.once or {}) and id(s) not in self._for_no_number
+
+    @property
+    def unreached_by_sizes(self) -> bool:
+        """Whether something was not reached that other sizes may reach."""
+        return any(k not in self._for_no_number for k in self.unreached or {})
+
+    @cached_property
+    def _for_no_number(self) -> set[int]:
+        """What is in branches for what is no number: exact arithmetic has none, so no sizes enter them, only data."""
+        branches = (s.then for s in walk(self.candidate.body) if isinstance(s, If) and asks_for_nan(s.cond))
+        return {id(x) for body in branches for x in walk(body)}
+
     def _sizes_for_last(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
         """For every loop that the last block's thread comes to and the first one never does, as behind rows that were
         peeled off, the least sizes at which that thread goes round twice, beside those that bring it there."""
@@ -136,13 +151,13 @@ class Coverage:
             return
         longest = self._scalars({n: maker.longest(n) for n in base})
         for k, s in enumerate(self._first.loops):
-            if not (self.once and id(s) in self.once) or self._first.comes(k, longest):
+            if not self._is_missing(s) or self._first.comes(k, longest):
                 continue
             for outer, name in itertools.permutations(base, 2):
                 comes = self._least(self._last.comes, k, maker, base, outer)
                 there = {**base, outer: max(comes, base[outer])}
                 least = self._least(self._late.reaches, k, maker, there, name)
-                if least and id(s) in (self.once or {}):
+                if least and self._is_missing(s):
                     yield from self._one_of(maker, there, name, least + BEYOND * maker.step[name], least)
 
     def _sizes_together(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
@@ -155,10 +170,7 @@ class Coverage:
                 def reaches(sizes: Mapping[str, int], k: int = k, follow: FirstThread = follow) -> bool:
                     return follow.reaches(k, self._scalars(sizes))
 
-                def is_missing(s: Stmt = s) -> bool:
-                    return id(s) in (self.once or {})
-
-                if not is_missing() or any(reaches(i.sizes) for i in self.tried):
+                if not self._is_missing(s) or any(reaches(i.sizes) for i in self.tried):
                     continue
                 least = least_together(reaches, maker, base)
                 if least is None:
@@ -166,9 +178,9 @@ class Coverage:
                 made = (maker.make({n: v + more * maker.step[n] for n, v in least.items()}) for more in (BEYOND, 0))
                 found = next((m for m in made if m is not None), None)
                 for other in somewhat_larger(reaches, maker, least, base):
-                    if is_missing() and (found is None or other.cost < found.cost):
+                    if self._is_missing(s) and (found is None or other.cost < found.cost):
                         yield other
-                if found is not None and is_missing():
+                if found is not None and self._is_missing(s):
                     yield found
                 break
 
@@ -241,7 +253,7 @@ class Coverage:
         return any(self._middle(k, sizes) for k in range(len(self._first.loops)))
 
     def _middle(self, k: int, sizes: Mapping[str, int]) -> bool:
-        never = id(self._first.loops[k]) in (self.once or {})
+        never = self._is_missing(self._first.loops[k])
         return never and not any(f.comes(k, self._scalars(sizes)) for f in (self._first, self._last))
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
@@ -330,9 +342,9 @@ def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance
     yield from coverage.sizes_for_axes(large)
     yield from coverage.sizes_below_rounds(large)
     yield from coverage.sizes_for_middles(large)
-    if coverage.unreached:
+    if coverage.unreached_by_sizes:
         for instance in larger_instances(Maker(kernels, coverage.workload, LARGER * MAX_ELEMENTS)):
-            if not coverage.unreached:
+            if not coverage.unreached_by_sizes:
                 return
             yield instance
 

@@ -22,7 +22,7 @@ from ktc.search.verification.integers.reaching import arguments, least_value
 
 from .coverage import Coverage
 from .instances import Instance, Maker
-from .outcomes import one_sided
+from .outcomes import open_to_sizes
 from .together import extremes
 
 SMALL = 5
@@ -36,7 +36,7 @@ def sizes_for_outcomes(coverage: Coverage, original: Coverage, maker: Maker) -> 
     """For every condition that is in doubt, the least sizes at which the first thread of a block meets the other
     outcome; of a condition that an earlier instance has settled, none."""
     base = maker.few()
-    for s, e in one_sided(coverage, original) if base else ():
+    for s, e in open_to_sizes(coverage, original) if base else ():
         for block in (MIDDLE, LAST, FIRST):
             if coverage.outcomes.get(id(e)) in (1, 2):
                 yield from _least(coverage, maker, base, followed(coverage.candidate, *block), s, e)

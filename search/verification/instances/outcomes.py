@@ -39,6 +39,7 @@ from ktc.ir.nodes import (
     Sym,
     Unary,
     While,
+    asks_for_nan,
 )
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import BOOL, scalar_of
@@ -79,6 +80,11 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
     return [*limits, *open_]
+
+
+def open_to_sizes(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
+    """Of what is :func:`one_sided`, what other sizes may bring out the other way; data alone are no numbers."""
+    return [(s, e) for s, e in one_sided(coverage, original) if not asks_for_nan(e)]
 
 
 @by_identity(32)

@@ -26,7 +26,7 @@ from ktc.search.verification.instances.instances import (
     launched_always,
 )
 from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
-from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
+from ktc.search.verification.instances.outcomes import hangs_on_data, open_to_sizes
 from ktc.search.verification.instances.reach import leave_out_dead
 from ktc.search.verification.job import Job, Outcome, Planned
 from ktc.search.verification.verdict import Failure
@@ -76,7 +76,7 @@ class _Progress:
         if self.larger and self.coverage.lacks_a_second:
             return SECOND_ROUND_STEPS
         if self.larger:
-            return MORE_STEPS if self.coverage.unreached else STEPS
+            return MORE_STEPS if self.coverage.unreached_by_sizes else STEPS
         return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
 
     def cost(self) -> float:
@@ -244,16 +244,16 @@ def _missing(job: Job) -> Iterator[Instance]:
     if job.original.is_spmd:  # a loop that the candidate has no longer, or shares out in another way
         wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
         yield from job.theirs.sizes_for_loops(wide)
-    if job.candidate.is_spmd and one_sided(job.coverage, job.theirs):
+    if job.candidate.is_spmd and open_to_sizes(job.coverage, job.theirs):
         kernels = job.original, job.candidate
         wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)
         yield from sizes_for_outcomes(job.coverage, job.theirs, wide)
         maker = Maker(kernels, job.workload, LARGER * MAX_ELEMENTS)
-        yield from itertools.takewhile(lambda _: one_sided(job.coverage, job.theirs), larger_instances(maker))
+        yield from itertools.takewhile(lambda _: open_to_sizes(job.coverage, job.theirs), larger_instances(maker))
 
 
 def _unsure(job: Job) -> bool:
-    return bool(job.coverage.unreached) or hangs_on_data(job.coverage)
+    return job.coverage.unreached_by_sizes or hangs_on_data(job.coverage)
 
 
 def _followed(job: Job, instance: Instance) -> RunResult | None:

@@ -1,0 +1,155 @@
+"""Ideas for convolutions of many channels whose blocks share what they read: tiles in shared memory.
+
+    par k, y, x: for c, r, s: acc += in[c, y + r, x + s] * w[k, c, r, s]
+
+A block takes some channels of a tile of pixels. Of a few input channels at a time, the pixels with their rim and the
+weights of all its channels are in shared memory; a thread sums eight channels of a few rows, its columns are its
+neighbours'. Of three by three taps, eight channels of four rows read 18 elements and 18 vectors of weights for 288
+products. What lies beyond the edges is zero in the tile, so that nothing is asked about in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.kernel import Kernel
+
+from .convolutions import Convolution, found_convolutions, turns
+from .halos import written_out
+from .nest_shapes import Idea
+from .trials import counting_on_multiples
+
+GAIN = 8.0
+"""Only ranks the ideas: a third more than without tiles."""
+
+CHANNELS = 8
+"""Channels of a thread: two vectors of weights a tap."""
+
+LANES = (32, 28, 30, 27, 26, 24, 20, 16, 14, 13, 12, 10, 9, 8, 7, 6)
+"""Columns of a block, those that leave the least of a row over first, and of these the most."""
+
+ROWS = (4, 5, 3, 2)
+"""Rows of a thread, of which the first is best where none leaves anything over: 32 sums, a column of a window and the
+weights of a tap leave room for two blocks of 256 threads on a unit (124 registers, nvcc 13.5, sm_90)."""
+
+THREADS = (256, 128)
+"""Of a block: what they share grows with their number."""
+
+TERMS = 36
+"""Products of an input channel, times channels, that a block takes at a time."""
+
+TRIED = 2
+"""Ideas proposed."""
+
+WHY = "pixels with their rim and weights in shared memory: a thread sums several channels of several rows"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a block has: columns, one a thread; rows, of which ``down`` threads have ``rows`` each; and channels, of
+    which ``deep`` threads have :data:`CHANNELS` each."""
+
+    columns: int
+    rows: int
+    down: int
+    deep: int
+
+    @property
+    def threads(self) -> int:
+        return self.columns * self.down * self.deep
+
+
+def staged_convolutions(
+    raised: Kernel, units: int, facts: Sequence[KernelFacts], applies: Callable[[str], bool]
+) -> Iterator[Idea]:
+    """What ``applies`` of tiles for the sizes of ``facts``, for each convolution over input channels."""
+    trips = {x.name: x.trip for f in facts for x in f.loops}
+    for found in found_convolutions(raised):
+        if found.over is None:
+            continue
+        zeros = f"zero-terms{{loop={found.over.name}}} | "
+        before = next((x for x in (zeros, "") if applies(f"{x}{_tiled(found, Tile(8, 2, 1, 1), 'cut', 1)}")), None)
+        if before is None:
+            continue
+        proposed = 0
+        for tile in tiles(found, trips, units):
+            steps = f"{before}{_steps(found, tile, facts, trips)}"
+            if applies(steps):
+                yield steps, WHY, GAIN
+                proposed += 1
+            if proposed >= TRIED:
+                break
+
+
+def tiles(found: Convolution, trips: Mapping[str, int | None], units: int) -> list[Tile]:
+    """Tiles for ``found``, those first that leave the fewest sums over and give each of the ``units`` a block; of
+    these, the ones that share most."""
+    columns = trips.get(found.columns.name)
+    rows = trips.get(found.rows.name) if found.rows else 1
+    channels = trips.get(found.channels.name)
+    layers = math.prod(trips.get(x.name) or 1 for x in found.layers)
+
+    def over(n: int | None, size: int) -> float:
+        """How much more than all of ``n`` tiles of ``size`` have."""
+        return 1.0 if n is None else -(-n // size) * size / max(1, n)
+
+    def cost(t: Tile) -> tuple[float, float]:
+        sizes = (columns, t.columns), (rows, t.rows * t.down), (channels, CHANNELS * t.deep)
+        blocks = layers * math.prod(-(-(n or size) // size) for n, size in sizes)
+        work = math.prod(over(n, size) for n, size in sizes)
+        idle = max(1.0, units / max(1, blocks), 64 / t.threads)
+        shared = 1 / (t.rows * t.down * t.columns) + 1 / (CHANNELS * t.deep)
+        return round(work * idle * (1 + 8 * shared) * (1 + 0.3 / t.rows), 3), -t.threads
+
+    across = sorted(LANES, key=lambda n: (round(over(columns, n), 2), -n))[:3]
+    down = sorted(ROWS, key=lambda n: (round(over(rows, n), 2), ROWS.index(n)))[:3] if found.rows else [1]
+    out = [
+        Tile(x, y, ny, nz)
+        for x in across for y in down for ny in (1, 2, 4) for nz in (1, 2, 4, 8, 16)
+        if 32 <= x * ny * nz <= THREADS[0]
+    ]  # fmt: skip
+    return sorted(out, key=cost)
+
+
+def _steps(found: Convolution, t: Tile, facts: Sequence[KernelFacts], trips: Mapping[str, int | None]) -> str:
+    """All steps that make ``t`` a block's."""
+    assert found.over is not None
+    terms = max(1, TERMS // math.prod(map(turns, found.taps)))
+    terms = 1 << (terms.bit_length() - 1)
+    whole = counting_on_multiples([(found.over.trip, terms)], facts)
+    tail = "exact" if whole or terms == 1 else "cut"
+    return whole + _tiled(found, t, tail, terms)
+
+
+def _tiled(found: Convolution, t: Tile, tail: str, terms: int) -> str:
+    """Steps by which a block has ``t`` and goes through ``terms`` input channels at a time."""
+    assert found.over is not None
+    k, x, c = found.channels.name, found.columns.name, found.over.name
+    sizes = {k: CHANNELS * t.deep, x: t.columns}
+    levels = {k: f"unroll {CHANNELS}, thread.z {t.deep}", x: f"thread.x {t.columns}", f"{x}_tile": "block.z"}
+    if found.rows is not None:
+        y = found.rows.name
+        sizes = {k: CHANNELS * t.deep, y: t.rows * t.down, x: t.columns}
+        levels |= {y: f"unroll {t.rows}, thread.y {t.down}", f"{y}_tile": "block.y"}
+    layers = [layer.name for layer in found.layers]
+    outer = [*layers, f"{k}_tile"]
+    joint = f" | linearise{{loops={','.join(outer)}}}" if layers else ""
+    levels["_".join(outer)] = "block.x"
+    loop = f"{c}_tile" if tail == "exact" else f"{c}_tile.*"
+    staged = "".join(
+        f" | stage-shared{{array={a} loop={loop}{' transpose=yes' * (a in found.weights)}}}"
+        for a in (*found.weights, *found.inputs)
+    )
+    padded = "".join(f" | pad-shared{{array={w}_s by=4}}" for w in found.weights)
+    unrolled = "".join(f" | {step}" for step in written_out(found.taps))
+    return (
+        f"tile{{loops={','.join(sizes)} sizes={','.join(map(str, sizes.values()))}}}{joint}"
+        f" | map{{{' '.join(f'{name}=[{each}]' for name, each in levels.items())}}}"
+        f" | tile{{loops={c} sizes={terms} tail={tail}}} | register-tile{{loop={loop}}}{staged}{padded}{unrolled}"
+    )
+
+
+__all__ = ["staged_convolutions"]
