@@ -1,0 +1,168 @@
+"""Addresses that come from an array of pointers: which of its rows each is in, and how far into it.
+
+    var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
+    var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
+    var pointer_1: f32* = at as.c (f32*)        the same place
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.fields import children
+from ktc.ir.fold import is_const
+from ktc.ir.nodes import AddrOf, Assign, AsyncCopy, Atomic, Binary, Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
+from ktc.ir.support.frozen import values_of
+from ktc.ir.types import I32, I64, Ptr, Scalar, Type
+from ktc.ir.walk import stmt_exprs, walk
+
+
+@dataclass(frozen=True)
+class Address:
+    """What an address is made of: element ``row`` of an array of pointers, or another address, of the variable ``of``;
+    ``on``: elements further, of the type that the variable points to."""
+
+    table: Sym | None = None
+    row: Expr | None = None
+    of: Sym | None = None
+    on: Expr | None = None
+
+
+def address(e: Expr) -> Address | None:
+    """``e`` as an address, if it has the form of one."""
+    if isinstance(e, Cast) and isinstance(e.to, Ptr):
+        return address(e.x)
+    if isinstance(e, Load) and len(e.index) == 1 and e.width == 1:
+        return Address(table=e.buffer, row=e.index[0])
+    if isinstance(e, Var):
+        return Address(of=e.sym)
+    if isinstance(e, Cast) and isinstance(e.x, AddrOf) and len(e.x.index) == 1:
+        return Address(of=e.x.buffer, on=e.x.index[0])
+    return None
+
+
+class Addresses:
+    """The variables of ``body`` that hold addresses out of ``tables``, and what is done with them."""
+
+    def __init__(self, body: Body, tables: set[Sym]) -> None:
+        self._tables = tables
+        self._kept = [(s.sym, v) for s in walk(body) if (v := _kept_value(s)) is not None]
+        self._table_of: dict[Sym, Sym] = {}
+        self._other: set[Sym] = set()
+        self._follow()
+        self._refuse_mixed()
+        for s in walk(body):
+            self._refuse_uses(s)
+
+    def followed(self) -> list[Sym]:
+        """The arrays of pointers with which nothing is done but following their pointers."""
+        return [t for t in self._tables if t not in self._other and self.pointers(t)]
+
+    def symbols(self, table: Sym) -> list[Sym]:
+        """Variables that hold addresses of rows of ``table``."""
+        return [s for s, t in self._table_of.items() if t == table]
+
+    def pointers(self, table: Sym) -> set[Sym]:
+        """Those that are pointers."""
+        return {s for s in self.symbols(table) if isinstance(s.type, Ptr)}
+
+    def pointee(self, table: Sym) -> Type | None:
+        """What all pointers to rows of ``table`` point to; None if they differ."""
+        found = {s.type.elem for s in self.pointers(table) if isinstance(s.type, Ptr)}
+        return found.pop() if len(found) == 1 else None
+
+    def counted_in(self, table: Sym) -> Scalar:
+        """The type of integers in which rows of ``table`` are counted."""
+        rows = [a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None]
+        found = {r.type for r in rows if not isinstance(r, Const)}
+        if not found:
+            return I32
+        only = found.pop() if len(found) == 1 else I64
+        return only if isinstance(only, Scalar) else I64
+
+    def moves(self, sym: Sym) -> bool:
+        """Whether ``sym`` may be further into its row than at its beginning."""
+        return sym in self._moving
+
+    def _follow(self) -> None:
+        """Which variables hold addresses of which table, and which of them move."""
+        self._moving: set[Sym] = set()
+        while True:
+            before = len(self._table_of), len(self._moving)
+            for sym, value in self._kept:
+                a = address(value)
+                if a is None:
+                    continue
+                table = a.table if a.of is None else self._table_of.get(a.of)
+                if table in self._tables:
+                    self._table_of.setdefault(sym, table)  # type: ignore[arg-type]
+                if a.of in self._moving or (a.on is not None and not is_const(a.on, 0)):
+                    self._moving.add(sym)
+            if before == (len(self._table_of), len(self._moving)):
+                return
+
+    def _refuse_mixed(self) -> None:
+        """Variables that hold something else at times."""
+        for sym, value in self._kept:
+            mine, a = self._table_of.get(sym), address(value)
+            table = None if a is None else a.table if a.of is None else self._table_of.get(a.of)
+            if mine != table:
+                self._other |= {t for t in (mine, table) if t is not None}
+
+    def _refuse_uses(self, s: Stmt) -> None:
+        """What is done in ``s`` with addresses or with tables, other than following and keeping them."""
+        fields = {v for _, v in values_of(s) if isinstance(v, Sym)}
+        allowed: set[Sym] = set()
+        if isinstance(s, Store | Atomic):
+            allowed = {s.buffer}
+        elif isinstance(s, AsyncCopy):
+            allowed = {s.src}
+        elif isinstance(s, Decl | Assign):
+            allowed = {s.sym}
+        self._other |= {self._table_of[v] for v in fields - allowed if v in self._table_of} | (fields & self._tables)
+        value = _kept_value(s)
+        if value is not None and isinstance(s, Decl | Assign) and s.sym in self._table_of:
+            a = address(value)
+            for e in (a.row, a.on) if a is not None else ():
+                self._refuse_in(e)
+            return
+        for e in stmt_exprs(s):
+            self._refuse_in(e)
+
+    def _refuse_in(self, e: Expr | None) -> None:
+        if e is None:
+            return
+        if (asked := self.asked_for_null(e)) is not None:
+            self._refuse_in(asked[1])
+            return
+        if isinstance(e, Load | AddrOf) and e.buffer in self._tables:
+            self._other.add(e.buffer)
+        if isinstance(e, Var) and e.sym in self._table_of:
+            self._other.add(self._table_of[e.sym])
+        if isinstance(e, Cast) and isinstance(e.x, AddrOf) and e.x.buffer in self._table_of:
+            self._other.add(self._table_of[e.x.buffer])
+        for x in children(e):
+            self._refuse_in(x)
+
+    def asked_for_null(self, e: Expr) -> tuple[Sym, Expr] | None:
+        """The array of pointers, and the row in it, of which ``e`` asks whether it is there: ``x[j] == nullptr``."""
+        if not isinstance(e, Binary) or e.op not in ("==", "!="):
+            return None
+        for one, other in ((e.a, e.b), (e.b, e.a)):
+            a = address(one)
+            if a is not None and a.table in self._tables and a.row is not None and is_const(other, 0):
+                return a.table, a.row  # type: ignore[return-value]
+        return None
+
+
+def _kept_value(s: Stmt) -> Expr | None:
+    """What ``s`` puts into a variable that may hold addresses."""
+    if not isinstance(s, Decl | Assign):
+        return None
+    t = s.sym.type
+    if not isinstance(t, Ptr) and not (isinstance(t, Scalar) and t.is_int and t.bits == 64):
+        return None
+    return s.init if isinstance(s, Decl) else s.value
+
+
+__all__ = ["Address", "Addresses", "address"]
