@@ -46,9 +46,10 @@ multiple of what every vector has, as each row begins at an address of its own."
 
 
 def row_pitches(kernel: Kernel) -> dict[Sym, Sym]:
-    """For each buffer of rows that lie anywhere, the parameter that says how far they are apart."""
+    """For each buffer of rows that lie anywhere, the parameter that says how far they are apart; none of a kernel that
+    is passed addresses (:func:`as_tables`)."""
     by_name = {p.sym.name: p.sym for p in kernel.params}
-    return {p.sym: by_name[p.rows] for p in kernel.params if p.rows}
+    return {p.sym: by_name[p.rows] for p in kernel.params if p.rows in by_name}
 
 
 def is_pitch(kernel: Kernel, name: str) -> bool:
