@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fields import with_children
-from ktc.ir.fold import binary, cast, simplify
-from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.fold import binary, cast, is_const, simplify
+from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     AddrOf,
     AsyncCopy,
@@ -50,6 +50,11 @@ def row_pitches(kernel: Kernel) -> dict[Sym, Sym]:
     is passed addresses (:func:`as_tables`)."""
     by_name = {p.sym.name: p.sym for p in kernel.params}
     return {p.sym: by_name[p.rows] for p in kernel.params if p.rows in by_name}
+
+
+def takes_addresses(kernel: Kernel, p: Param) -> bool:
+    """Whether ``kernel`` is as a target has it that is passed addresses of the rows of ``p`` (:func:`as_tables`)."""
+    return bool(p.rows) and all(q.sym.name != p.rows for q in kernel.params)
 
 
 def is_pitch(kernel: Kernel, name: str) -> bool:
@@ -114,7 +119,8 @@ def as_tables(kernel: Kernel) -> Kernel:
         for p in kernel.params
         if p.sym not in far
     )
-    assumptions = tuple(dataclasses.replace(a, expr=known(a.expr)) for a in kernel.assumptions)
+    asked = (dataclasses.replace(a, expr=known(a.expr)) for a in kernel.assumptions)
+    assumptions = tuple(a for a in asked if not is_const(a.expr, 1))
     launch = None if kernel.launch is None else _launch(kernel.launch, known)
     return kernel.with_(body=body, params=params, assumptions=assumptions, launch=launch)
 
@@ -193,4 +199,4 @@ class _Tables:
         return Place(binary(">>", at, Const(bits, I64)), binary("&", at, Const(FAR - 1, I64)))
 
 
-__all__ = ["FAR", "Place", "as_one_buffer", "as_tables", "is_pitch", "row_pitches", "split"]
+__all__ = ["FAR", "Place", "as_one_buffer", "as_tables", "is_pitch", "row_pitches", "split", "takes_addresses"]

@@ -24,7 +24,7 @@ from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U8, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
 from .host_expressions import apart_condition, host_exprs, nothing
-from .launch_geometry import Geometry, geometry, one_or_more
+from .launch_geometry import Geometry, check_tested, geometry, one_or_more
 from .opencl_launcher import opencl_launcher
 
 __all__ = ["KINDS", "emit_launcher", "python_text"]
@@ -64,6 +64,8 @@ def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted |
     kind = kind or emitted.target
     if kind not in KINDS:
         raise KtcError("E-LAUNCH-KIND", f"no launcher '{kind}'", hint=f"one of: {', '.join(KINDS)}", exit_code=2)
+    for one in (emitted, *emitted.launches):
+        check_tested(one.kernel)
     if original is not None and original.launches and kind in ONE_KERNEL:
         what = f"where an assumption fails, a launcher of this kind runs one kernel, and not {len(original.launches)}"
         raise KtcError("E-LAUNCH-SEQUENCE", what, hint="--emit launcher with --backend cuda or hip, or launcher-torch")

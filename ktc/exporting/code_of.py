@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ktc.backends.base import Emitted, accelerated
 from ktc.backends.launchers.cuda_launcher import python_text
-from ktc.backends.launchers.launch_geometry import Bytes, Geometry, geometry, with_knobs
+from ktc.backends.launchers.launch_geometry import Bytes, Geometry, check_tested, geometry, with_knobs
 from ktc.backends.profiles import profile_for
 from ktc.driver.printing import printed
 from ktc.driver.reliance import Alike, least_assuming
@@ -85,6 +85,7 @@ def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, pa
         raise KtcError("E-EXPORT-SWEEPS", message, kernel.loc, "call it from a loop of your own: ktc lower")
     own = script != ""
     inner = {p.sym.name for p in passed}
+    check_tested(kernel)
     g = geometry(kernel, SHARED_EVERYWHERE.get(e.target, 48 << 10))
     every = e.target == "numba"
     taken = [p for p in kernel.params if every or not (p.host or (p.symbol and e.target in ("cuda", "hip")))]
