@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from .fold import fold_node
+from .fold import fold_node, is_const
 from .kernel import Kernel
 from .nodes import AddrOf, Binary, Body, Call, Const, Expr, If, Stmt, Sym, Unary, i32
 from .types import BOOL, Ptr
@@ -23,8 +23,9 @@ def null_test(pointer: Sym, null: bool = True) -> Expr:
 
 
 def asked_about(e: Expr) -> Sym | None:
-    """The pointer of which ``e`` asks whether it is null; None where it asks for something else."""
-    if isinstance(e, Call) and e.fn == "is_null" and isinstance(e.args[0], AddrOf):
+    """The pointer of which ``e`` asks whether it is null; None where it asks for something else, as for a row of a
+    buffer whose rows lie anywhere."""
+    if isinstance(e, Call) and e.fn == "is_null" and isinstance(e.args[0], AddrOf) and is_const(e.args[0].index[0], 0):
         return e.args[0].buffer
     return None
 

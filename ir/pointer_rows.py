@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fields import with_children
+from ktc.ir.fields import children, with_children
 from ktc.ir.fold import binary, cast, is_const, simplify
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
@@ -37,8 +37,8 @@ from ktc.ir.nodes import (
     Var,
 )
 from ktc.ir.support.frozen import values_of
-from ktc.ir.types import I64, Scalar, is_signed_integer
-from ktc.ir.walk import assigned, loads_in, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.types import I64, Ptr, Scalar, is_signed_integer
+from ktc.ir.walk import assigned, loads_in, map_body, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
 FAR = 1 << 40
 """How far apart the rows are for what a target that is passed addresses computes: farther than any row is long. A
@@ -109,7 +109,8 @@ def as_tables(kernel: Kernel) -> Kernel:
     if not pitches:
         return kernel
     far = {s: Const(FAR, s.type) for s in pitches.values() if isinstance(s.type, Scalar)}
-    body = _Tables(pitches, _names_of_rows(kernel.body, set(far)), far).rewritten(kernel.body)
+    names = _names_of_rows(kernel.body, set(far))
+    body = _Tables(pitches, names, far, _made_of(kernel.body, set(far)) - names.keys()).rewritten(kernel.body)
 
     def known(e: Expr) -> Expr:
         return simplify(substitute_expr(e, far))
@@ -151,11 +152,36 @@ def _names_of_rows(body: Body, pitches: set[Sym]) -> dict[Sym, Expr]:
     return found
 
 
-class _Tables:
-    """Rewrites a body: top down, as an index says more than its parts."""
+def _made_of(body: Body, pitches: set[Sym]) -> set[Sym]:
+    """``pitches``, and what may hold numbers made of them: variables, arrays."""
+    out, before = set(pitches), 0
+    while len(out) > before:
+        before = len(out)
+        for s in walk(body):
+            own = {v for _, v in values_of(s) if isinstance(v, Sym)}
+            own = {v for v in own if not isinstance(v.type, Ptr)}  # what is in memory are values, and no places
+            if not own <= out and any(_tells(e, out) for e in stmt_exprs(s)):
+                out |= own
+    return out
 
-    def __init__(self, pitches: Mapping[Sym, Sym], names: Mapping[Sym, Expr], far: Mapping[Sym, Const]) -> None:
-        self.pitches, self.names, self.far = pitches, names, far
+
+def _tells(e: Expr, numbers: set[Sym]) -> bool:
+    """Whether ``e`` is made of ``numbers``; of what is loaded from memory, where it is says nothing."""
+    if isinstance(e, Load) and isinstance(e.buffer.type, Ptr):
+        return False
+    if isinstance(e, Var | Load) and (e.sym if isinstance(e, Var) else e.buffer) in numbers:
+        return True
+    return any(_tells(x, numbers) for x in children(e))
+
+
+class _Tables:
+    """Rewrites a body: top down, as an index says more than its parts. ``hidden``: variables that may hold numbers made
+    of pitches, other than ``names``."""
+
+    def __init__(
+        self, pitches: Mapping[Sym, Sym], names: Mapping[Sym, Expr], far: Mapping[Sym, Const], hidden: set[Sym]
+    ) -> None:
+        self.pitches, self.names, self.far, self.hidden = pitches, names, far, hidden - far.keys()
 
     def rewritten(self, body: Body) -> Body:
         body = map_body(body, self._stmt)
@@ -184,7 +210,7 @@ class _Tables:
     def _index(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         pitch, (flat, *lanes) = self.pitches[buffer], index
         flat = substitute_expr(flat, self.names)
-        found = split(flat, pitch)
+        found = split(flat, pitch) if not used(flat) & self.hidden else None
         if found is None:
             found = self._upper_and_lower(buffer, flat)
         return tuple(map(self._expr, (found.row, found.column, *lanes)))
@@ -192,7 +218,7 @@ class _Tables:
     def _upper_and_lower(self, buffer: Sym, flat: Expr) -> Place:
         """The row in the upper bits of an index, and the place in it in the others."""
         cut = (x for x in walk_expr(flat) if isinstance(x, Cast) and isinstance(x.to, Scalar) and x.to.bits < I64.bits)
-        if any(used(x) & set(self.far) for x in cut):
+        if any(used(x) & {*self.far, *self.hidden} for x in cut):
             what = f"an index of '{buffer.name}', whose rows lie anywhere, is computed in 32 bits"
             raise KtcError("E-BACKEND-ROWS", what)
         at, bits = cast(flat, I64), FAR.bit_length() - 1
