@@ -3,28 +3,46 @@
     var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
     var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
     var pointer_1: f32* = at as.c (f32*)        the same place
+    kept[i] = x[j]                              an array of the kernel's that holds rows
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.fields import children
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import AddrOf, Assign, AsyncCopy, Atomic, Binary, Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
+from ktc.ir.nodes import (
+    AddrOf,
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Body,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+)
 from ktc.ir.support.frozen import values_of
-from ktc.ir.types import I32, I64, Ptr, Scalar, Type
-from ktc.ir.walk import stmt_exprs, walk
+from ktc.ir.types import I32, I64, Array, Ptr, Scalar, Type
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 
 @dataclass(frozen=True)
 class Address:
-    """What an address is made of: element ``row`` of an array of pointers, or another address, of the variable ``of``;
-    ``on``: elements further, of the type that the variable points to."""
+    """What an address is made of: element ``row`` of an array of pointers; or what the variable ``of`` holds, if that
+    is an array its element ``index``. ``on``: elements further, of the type that the variable points to."""
 
     table: Sym | None = None
     row: Expr | None = None
     of: Sym | None = None
+    index: tuple[Expr, ...] = ()
     on: Expr | None = None
 
 
@@ -32,6 +50,8 @@ def address(e: Expr) -> Address | None:
     """``e`` as an address, if it has the form of one."""
     if isinstance(e, Cast) and isinstance(e.to, Ptr):
         return address(e.x)
+    if isinstance(e, Load) and isinstance(e.buffer.type, Array) and e.width == 1:
+        return Address(of=e.buffer, index=e.index)
     if isinstance(e, Load) and len(e.index) == 1 and e.width == 1:
         return Address(table=e.buffer, row=e.index[0])
     if isinstance(e, Var):
@@ -46,8 +66,10 @@ class Addresses:
 
     def __init__(self, body: Body, tables: set[Sym]) -> None:
         self._tables = tables
-        self._kept = [(s.sym, v) for s in walk(body) if (v := _kept_value(s)) is not None]
+        self._kept = [k for s in walk(body) if (k := kept(s)) is not None]
+        self._followed = self._leading_to_pointers()
         self._table_of: dict[Sym, Sym] = {}
+        self._moving: set[Sym] = set()
         self._other: set[Sym] = set()
         self._follow()
         self._refuse_mixed()
@@ -75,25 +97,31 @@ class Addresses:
         """The type of integers in which rows of ``table`` are counted."""
         rows = [a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None]
         found = {r.type for r in rows if not isinstance(r, Const)}
-        if not found:
-            return I32
-        only = found.pop() if len(found) == 1 else I64
+        only = found.pop() if len(found) == 1 else I64 if found else I32
         return only if isinstance(only, Scalar) else I64
 
     def moves(self, sym: Sym) -> bool:
         """Whether ``sym`` may be further into its row than at its beginning."""
         return sym in self._moving
 
+    def _leading_to_pointers(self) -> set[Sym]:
+        """Variables from which pointers are made: others that hold an address are numbers."""
+        found = {s for s, _ in self._kept if isinstance(s.type, Ptr)}
+        while True:
+            more = {a.of for s, v in self._kept if s in found and (a := address(v)) is not None and a.of is not None}
+            if more <= found:
+                return found
+            found |= more
+
     def _follow(self) -> None:
         """Which variables hold addresses of which table, and which of them move."""
-        self._moving: set[Sym] = set()
         while True:
             before = len(self._table_of), len(self._moving)
             for sym, value in self._kept:
-                a = address(value)
+                a = address(value) if sym in self._followed else None
                 if a is None:
                     continue
-                table = a.table if a.of is None else self._table_of.get(a.of)
+                table = self._table(a)
                 if table in self._tables:
                     self._table_of.setdefault(sym, table)  # type: ignore[arg-type]
                 if a.of in self._moving or (a.on is not None and not is_const(a.on, 0)):
@@ -101,48 +129,34 @@ class Addresses:
             if before == (len(self._table_of), len(self._moving)):
                 return
 
+    def _table(self, a: Address) -> Sym | None:
+        return a.table if a.of is None else self._table_of.get(a.of)
+
     def _refuse_mixed(self) -> None:
         """Variables that hold something else at times."""
         for sym, value in self._kept:
             mine, a = self._table_of.get(sym), address(value)
-            table = None if a is None else a.table if a.of is None else self._table_of.get(a.of)
-            if mine != table:
+            table = None if a is None else self._table(a)
+            if mine != table and sym in self._followed:
                 self._other |= {t for t in (mine, table) if t is not None}
 
     def _refuse_uses(self, s: Stmt) -> None:
-        """What is done in ``s`` with addresses or with tables, other than following and keeping them."""
+        """What is done in ``s`` with addresses or with tables, other than following, keeping and reading them."""
         fields = {v for _, v in values_of(s) if isinstance(v, Sym)}
         allowed: set[Sym] = set()
         if isinstance(s, Store | Atomic):
-            allowed = {s.buffer}
+            allowed = {s.buffer} if isinstance(s.buffer.type, Ptr) or isinstance(s, Store) else set()
         elif isinstance(s, AsyncCopy):
-            allowed = {s.src}
-        elif isinstance(s, Decl | Assign):
+            allowed = {s.src} if isinstance(s.src.type, Ptr) else set()
+        elif isinstance(s, Decl | Assign | Alloc):
             allowed = {s.sym}
         self._other |= {self._table_of[v] for v in fields - allowed if v in self._table_of} | (fields & self._tables)
-        value = _kept_value(s)
-        if value is not None and isinstance(s, Decl | Assign) and s.sym in self._table_of:
-            a = address(value)
-            for e in (a.row, a.on) if a is not None else ():
-                self._refuse_in(e)
-            return
-        for e in stmt_exprs(s):
-            self._refuse_in(e)
-
-    def _refuse_in(self, e: Expr | None) -> None:
-        if e is None:
-            return
-        if (asked := self.asked_for_null(e)) is not None:
-            self._refuse_in(asked[1])
-            return
-        if isinstance(e, Load | AddrOf) and e.buffer in self._tables:
-            self._other.add(e.buffer)
-        if isinstance(e, Var) and e.sym in self._table_of:
-            self._other.add(self._table_of[e.sym])
-        if isinstance(e, Cast) and isinstance(e.x, AddrOf) and e.x.buffer in self._table_of:
-            self._other.add(self._table_of[e.x.buffer])
-        for x in children(e):
-            self._refuse_in(x)
+        for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+            if isinstance(e, AddrOf) and e.buffer in self._tables:
+                self._other.add(e.buffer)
+            if isinstance(e, AddrOf | Load) and e.buffer in self._table_of and isinstance(e.buffer.type, Array):
+                if isinstance(e, AddrOf) or e.width != 1:
+                    self._other.add(self._table_of[e.buffer])
 
     def asked_for_null(self, e: Expr) -> tuple[Sym, Expr] | None:
         """The array of pointers, and the row in it, of which ``e`` asks whether it is there: ``x[j] == nullptr``."""
@@ -155,14 +169,18 @@ class Addresses:
         return None
 
 
-def _kept_value(s: Stmt) -> Expr | None:
-    """What ``s`` puts into a variable that may hold addresses."""
-    if not isinstance(s, Decl | Assign):
-        return None
-    t = s.sym.type
-    if not isinstance(t, Ptr) and not (isinstance(t, Scalar) and t.is_int and t.bits == 64):
-        return None
-    return s.init if isinstance(s, Decl) else s.value
+def kept(s: Stmt) -> tuple[Sym, Expr] | None:
+    """A variable that may hold addresses, and what ``s`` puts into it."""
+    if isinstance(s, Decl | Assign) and _is_address(s.sym.type):
+        value = s.init if isinstance(s, Decl) else s.value
+        return None if value is None else (s.sym, value)
+    if isinstance(s, Store) and isinstance(s.buffer.type, Array) and s.width == 1 and _is_address(s.buffer.type.elem):
+        return s.buffer, s.value
+    return None
 
 
-__all__ = ["Address", "Addresses", "address"]
+def _is_address(t: Type) -> bool:
+    return isinstance(t, Ptr) or (isinstance(t, Scalar) and t.is_int and t.bits == 64)
+
+
+__all__ = ["Address", "Addresses", "address", "kept"]

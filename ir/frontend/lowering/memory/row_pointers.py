@@ -17,17 +17,20 @@ from typing import TypeGuard
 
 from ktc.ir.analysis.defs import definitions
 from ktc.ir.arith.integer_casts import without_widening
+from ktc.ir.fields import with_children
 from ktc.ir.fold import add, cast, mul
 from ktc.ir.frontend.lowering.declarations.retype import retype_pointee
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import (
     AddrOf,
+    Alloc,
     Assign,
     AsyncCopy,
     Atomic,
     Binary,
     Body,
     Call,
+    Cast,
     Const,
     Decl,
     Expr,
@@ -39,10 +42,10 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )
-from ktc.ir.types import BOOL, I64, U8, U64, Ptr, Scalar
-from ktc.ir.walk import assigned, map_body, map_expr, map_stmt_exprs, substitute, walk
+from ktc.ir.types import BOOL, I64, U8, U64, Array, Ptr, Scalar
+from ktc.ir.walk import assigned, map_body, substitute, walk
 
-from .row_addresses import Addresses, address
+from .row_addresses import Address, Addresses, address
 
 
 def with_rows(body: Body, params: tuple[Param, ...]) -> tuple[Body, tuple[Param, ...]]:
@@ -102,7 +105,11 @@ class _Rows:
     def _parts(self, sym: Sym) -> tuple[Sym, Sym | None]:
         """The variables that are in the place of an address: the row, and how far into it."""
         row = "row" if sym.name.startswith("pointer") else f"{sym.name}_row"
-        return fresh(row, self.counted), fresh(f"{sym.name}_at", I64) if self.known.moves(sym) else None
+        moves = self.known.moves(sym)
+        return self._like(sym, row, self.counted), self._like(sym, f"{sym.name}_at", I64) if moves else None
+
+    def _like(self, sym: Sym, name: str, t: Scalar) -> Sym:
+        return fresh(name, dataclasses.replace(sym.type, elem=t) if isinstance(sym.type, Array) else t)
 
     def rewritten(self, body: Body) -> Body:
         return _named_once(map_body(body, self._stmt), {row for row, _ in self.parts.values()})
@@ -116,48 +123,59 @@ class _Rows:
         return mul(cast(row, I64), Var(self.pitch))
 
     def _within(self, e: Expr) -> Expr:
-        return map_expr(e, self._expr)
-
-    def _expr(self, e: Expr) -> Expr:
-        if isinstance(e, Load | AddrOf) and e.buffer in self.parts:
-            return dataclasses.replace(e, buffer=self.rows, index=(self._place(e.buffer, e.index[0]), *e.index[1:]))
+        """``e`` with elements of rows in the place of what pointers point to. Where an address is a number, it is that
+        of the element."""
+        if isinstance(e, Load | AddrOf) and e.buffer in self.parts and isinstance(e.buffer.type, Ptr):
+            rest = tuple(map(self._within, e.index[1:]))
+            return dataclasses.replace(e, buffer=self.rows, index=(self._place(e.buffer, e.index[0]), *rest))
         if isinstance(e, Binary) and (asked := self.known.asked_for_null(e)) is not None and asked[0] == self.table:
-            missing = Call("is_null", (AddrOf(self.rows, (self._start(asked[1]),)),), BOOL)
+            missing = Call("is_null", (AddrOf(self.rows, (self._start(self._within(asked[1])),)),), BOOL)
             return missing if e.op == "==" else Unary("!", missing)
-        return e
+        a = address(e) if isinstance(e, Load | Var) else None
+        if a is not None and (a.table == self.table or a.of in self.parts) and isinstance(e.type, Scalar):
+            row, inside = self._both(a)
+            return Cast(e.type, AddrOf(self.rows, (add(self._start(row), inside),)), "c")
+        return with_children(e, self._within)
+
+    def _both(self, a: Address) -> tuple[Expr, Expr]:
+        """The row of an address, and how far into it."""
+        if a.of is None:
+            assert a.row is not None
+            return cast(self._within(a.row), self.counted), Const(0, I64)
+        index = tuple(map(self._within, a.index))
+        row, inside = (None if s is None else Load(s, index) if index else Var(s) for s in self.parts[a.of])
+        assert row is not None
+        on: Expr = Const(0, I64) if inside is None else inside
+        return row, on if a.on is None else add(on, cast(self._within(a.on), I64))
 
     def _stmt(self, s: Stmt) -> Stmt | Body:
-        if isinstance(s, Decl | Assign) and s.sym in self.parts:
-            return self._kept(s)
-        s = map_stmt_exprs(s, self._expr)
+        if isinstance(s, Alloc) and s.sym in self.parts:
+            return tuple(dataclasses.replace(s, sym=p) for p in self.parts[s.sym] if p is not None)
+        if isinstance(s, Decl | Assign | Store) and (s.buffer if isinstance(s, Store) else s.sym) in self.parts:
+            if not isinstance(s, Store) or isinstance(s.buffer.type, Array):
+                return self._kept(s)
+        out = with_children(s, self._within)
         if isinstance(s, Store | Atomic) and s.buffer in self.parts:
-            return dataclasses.replace(s, buffer=self.rows, index=(self._place(s.buffer, s.index[0]), *s.index[1:]))
+            index = (self._place(s.buffer, s.index[0]), *map(self._within, s.index[1:]))
+            return dataclasses.replace(out, buffer=self.rows, index=index)  # type: ignore[call-arg]
         if isinstance(s, AsyncCopy) and s.src in self.parts:
-            return dataclasses.replace(s, src=self.rows, src_index=(self._place(s.src, s.src_index[0]),))
-        return s
+            return dataclasses.replace(out, src=self.rows, src_index=(self._place(s.src, s.src_index[0]),))  # type: ignore[call-arg]
+        return out
 
-    def _kept(self, s: Decl | Assign) -> Body:
-        """An address that is kept in a variable, as its two parts. What moves on is written before it is read."""
-        row, inside = self.parts[s.sym]
+    def _kept(self, s: Decl | Assign | Store) -> Body:
+        """An address that is kept, as its two parts. What moves on is written before it is read."""
+        parts = self.parts[s.buffer if isinstance(s, Store) else s.sym]
         value = s.init if isinstance(s, Decl) else s.value
         found = None if value is None else address(value)
         if found is None:
-            parts = [Decl(p, None, loc=s.loc) for p in (row, inside) if p is not None]
-            return tuple(parts)
-        if found.of is None:
-            assert found.row is not None
-            which: Expr = cast(self._within(found.row), self.counted)
-            on: Expr = Const(0, I64)
-        else:
-            base, before = self.parts[found.of]
-            which, on = Var(base), Const(0, I64) if before is None else Var(before)
-            on = on if found.on is None else add(on, cast(self._within(found.on), I64))
-        values = [(row, which), *([] if inside is None else [(inside, on)])]
+            return tuple(Decl(p, None, loc=s.loc) for p in parts if p is not None)
+        pairs = [(p, v) for p, v in zip(parts, self._both(found)) if p is not None]
+        if isinstance(s, Store):
+            index = tuple(map(self._within, s.index))
+            return tuple(dataclasses.replace(s, buffer=p, index=index, value=v) for p, v in pairs)
         if isinstance(s, Decl):
-            made: list[Stmt] = [Decl(p, v, loc=s.loc, comments=s.comments) for p, v in values]
-        else:
-            made = [Assign(p, v, loc=s.loc, comments=s.comments) for p, v in values if v != Var(p)]
-        return tuple(made)
+            return tuple(Decl(p, v, loc=s.loc, comments=s.comments) for p, v in pairs)
+        return tuple(Assign(p, v, loc=s.loc, comments=s.comments) for p, v in pairs if v != Var(p))
 
 
 def _named_once(body: Body, rows: set[Sym]) -> Body:
