@@ -50,7 +50,7 @@ def retype_as_declared(
     renamed: dict[Sym, Sym] = {}
     for buffer, elem in declared.items():
         found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in _accesses(body, buffer)}
-        if found == {elem} and isinstance(buffer.type, Ptr):
+        if found == {elem} and isinstance(buffer.type, Ptr) and elem.bytes % scalar_of(buffer.type).bytes == 0:
             new = renamed[buffer] = fresh(buffer.name, dataclasses.replace(buffer.type, elem=elem))
             body = _rewrite(body, buffer, new, lambda e, n: _whole(e, n, names))
     return body, renamed

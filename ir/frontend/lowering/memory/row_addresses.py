@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.fold import is_const
@@ -71,6 +72,7 @@ class Addresses:
         self._table_of: dict[Sym, Sym] = {}
         self._moving: set[Sym] = set()
         self._other: set[Sym] = set()
+        self._pointed = {b for s in walk(body) for b in _pointed(s)}
         self._follow()
         self._refuse_mixed()
         for s in walk(body):
@@ -89,8 +91,9 @@ class Addresses:
         return {s for s in self.symbols(table) if isinstance(s.type, Ptr)}
 
     def pointee(self, table: Sym) -> Type | None:
-        """What all pointers to rows of ``table`` point to; None if they differ."""
-        found = {s.type.elem for s in self.pointers(table) if isinstance(s.type, Ptr)}
+        """What all pointers to rows of ``table`` point to that are more than an address on its way to another type, as
+        a ``void*`` is; None if they differ."""
+        found = {s.type.elem for s in self.pointers(table) & self._pointed if isinstance(s.type, Ptr)}
         return found.pop() if len(found) == 1 else None
 
     def counted_in(self, table: Sym) -> Scalar:
@@ -99,6 +102,11 @@ class Addresses:
         found = {r.type for r in rows if not isinstance(r, Const)}
         only = found.pop() if len(found) == 1 else I64 if found else I32
         return only if isinstance(only, Scalar) else I64
+
+    def made_of(self, pointer: Sym) -> Sym | None:
+        """The variable that a pointer is made of, and of no other one."""
+        found = [address(v) for s, v in self._kept if s == pointer]
+        return found[0].of if len(found) == 1 and found[0] is not None and isinstance(pointer.type, Ptr) else None
 
     def moves(self, sym: Sym) -> bool:
         """Whether ``sym`` may be further into its row than at its beginning."""
@@ -177,6 +185,17 @@ def kept(s: Stmt) -> tuple[Sym, Expr] | None:
     if isinstance(s, Store) and isinstance(s.buffer.type, Array) and s.width == 1 and _is_address(s.buffer.type.elem):
         return s.buffer, s.value
     return None
+
+
+def _pointed(s: Stmt) -> Iterator[Sym]:
+    """The buffers of which ``s`` accesses elements, or goes on to another one than the first."""
+    if isinstance(s, Store | Atomic):
+        yield s.buffer
+    elif isinstance(s, AsyncCopy):
+        yield s.src
+    for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+        if isinstance(e, Load) or (isinstance(e, AddrOf) and not is_const(e.index[0], 0)):
+            yield e.buffer
 
 
 def _is_address(t: Type) -> bool:

@@ -43,7 +43,7 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import BOOL, I64, U8, U64, Array, Ptr, Scalar
-from ktc.ir.walk import assigned, map_body, substitute, walk
+from ktc.ir.walk import assigned, map_body, substitute, substitute_expr, walk
 
 from .row_addresses import Address, Addresses, address
 
@@ -170,6 +170,8 @@ class _Rows:
         if found is None:
             return tuple(Decl(p, None, loc=s.loc) for p in parts if p is not None)
         pairs = [(p, v) for p, v in zip(parts, self._both(found)) if p is not None]
+        if isinstance(s, Assign) and found.of is not None and self.known.made_of(found.of) == s.sym:
+            pairs = pairs[1:]  # on in the row that it is in
         if isinstance(s, Store):
             index = tuple(map(self._within, s.index))
             return tuple(dataclasses.replace(s, buffer=p, index=index, value=v) for p, v in pairs)
@@ -189,9 +191,12 @@ def _named_once(body: Body, rows: set[Sym]) -> Body:
         value = None if s.init is None else without_widening(s.init)
         return isinstance(value, Const) or (isinstance(value, Var) and value.sym not in changing)
 
-    names = {s.sym: s.init for s in walk(body) if is_name(s)}
+    names: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if is_name(s) and s.init is not None:
+            names[s.sym] = substitute_expr(s.init, names)
     kept = map_body(body, lambda s: None if is_name(s) else s) if names else body
-    return substitute(kept, names)  # type: ignore[arg-type]
+    return substitute(kept, names)
 
 
 __all__ = ["with_rows"]
