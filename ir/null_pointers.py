@@ -67,7 +67,7 @@ def with_decided(body: Body, known: Mapping[Sym, bool]) -> Body:
     same object where it asks none."""
     if not known or not any(pointers_in(e) & known.keys() for e in all_exprs(body)):
         return body
-    return map_body(body, _taken, partial(_answered, known))
+    return map_body(body, taken, partial(_answered, known))
 
 
 def _answered(known: Mapping[Sym, bool], e: Expr) -> Expr:
@@ -75,12 +75,13 @@ def _answered(known: Mapping[Sym, bool], e: Expr) -> Expr:
     return Const(known[s], BOOL) if s is not None and s in known else fold_node(e)
 
 
-def _taken(s: Stmt) -> Stmt | Body:
+def taken(s: Stmt) -> Stmt | Body:
+    """``s``, or what it comes to where it is a branch whose condition is decided."""
     if isinstance(s, If) and isinstance(s.cond, Const):
         return s.then if s.cond.value else s.orelse
     return s
 
 
 __all__ = [
-    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "with_decided",
+    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "taken", "with_decided",
 ]  # fmt: skip

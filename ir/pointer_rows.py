@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fields import children, with_children
-from ktc.ir.fold import binary, cast, is_const, simplify
+from ktc.ir.fold import binary, cast, fold_node, is_const, simplify
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     AddrOf,
@@ -26,6 +26,7 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    Call,
     Cast,
     Const,
     Decl,
@@ -36,9 +37,10 @@ from ktc.ir.nodes import (
     Sym,
     Var,
 )
+from ktc.ir.null_pointers import taken
 from ktc.ir.support.frozen import values_of
-from ktc.ir.types import I64, Ptr, Scalar, is_signed_integer
-from ktc.ir.walk import assigned, loads_in, map_body, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.types import BOOL, I64, Ptr, Scalar, is_signed_integer
+from ktc.ir.walk import all_exprs, assigned, loads_in, map_body, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
 FAR = 1 << 40
 """How far apart the rows are for what a target that is passed addresses computes: farther than any row is long. A
@@ -128,10 +130,19 @@ def as_tables(kernel: Kernel) -> Kernel:
 
 def as_one_buffer(kernel: Kernel) -> Kernel:
     """``kernel`` as a target has it without pointers to pointers: how far rows are apart is passed."""
-    pitches = set(row_pitches(kernel).values()) & used_in(kernel.body)
-    if not pitches:
+    rows = row_pitches(kernel)
+    if not rows:
         return kernel
-    return kernel.with_(params=tuple(dataclasses.replace(p, host=False) if p.sym in pitches else p for p in kernel.params))
+
+    def there(e: Expr) -> Expr:
+        asks = isinstance(e, Call) and e.fn == "is_null" and isinstance(e.args[0], AddrOf) and e.args[0].buffer in rows
+        return Const(False, BOOL) if asks else fold_node(e)
+
+    asked = any(isinstance(e, Call) and e.fn == "is_null" for e in all_exprs(kernel.body))
+    body = map_body(kernel.body, taken, there) if asked else kernel.body  # of one buffer, each row is there
+    pitches = set(rows.values()) & used_in(body)
+    params = tuple(dataclasses.replace(p, host=False) if p.sym in pitches else p for p in kernel.params)
+    return kernel.with_(body=body, params=params)
 
 
 def _launch(launch: Launch, known: Callable[[Expr], Expr]) -> Launch:
