@@ -18,6 +18,7 @@ from ktc.backends.profiles import profile_for
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.pointer_rows import takes_addresses
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.sequences import temporaries
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U8, Ptr, scalar_of
@@ -260,7 +261,13 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
         n, t = p.sym.name, p.sym.type
         if p.symbol:
             continue  # the host sets it, as it did for the original
-        if isinstance(t, Ptr):
+        if isinstance(t, Ptr) and takes_addresses(kernel, p):
+            schema.append(f"Tensor {n}")
+            params.append(f"const at::Tensor& {n}")
+            checks.append(f'TORCH_CHECK({n}.scalar_type() == at::kLong, "{n}: not the addresses of its rows");')
+            checks.append(f'TORCH_CHECK({n}.is_cuda() && {n}.is_contiguous(), "{n}: not a contiguous CUDA tensor");')
+            args.append(f"static_cast<{d.parameter(p, '').replace(' __restrict__', '').rstrip()}>({n}.data_ptr())")
+        elif isinstance(t, Ptr):
             readonly = t.const or p.readonly
             schema.append(f"Tensor {n}" if readonly else f"Tensor({chr(97 + len(schema))}!) {n}")
             params.append(f"{'const ' if readonly else ''}at::Tensor& {n}")
