@@ -17,6 +17,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Decl, Expr, Knob, Load, Store, VecGet, VecMake
+from ktc.ir.pointer_rows import as_one_buffer, as_tables
 from ktc.ir.producer_launch import launched_block
 from ktc.ir.support.frozen import values_of
 from ktc.ir.text import by_stem
@@ -38,6 +39,9 @@ FOR_LOOPS = {"opencl": "ktc.backends.opencl.cpu_dialect:CpuDialect"}
 """The dialect of a language where a profile runs loops as they stand."""
 OTHER_EMITTERS = {"numba": "ktc.backends.numba.numba_emitter:emit_numba"}
 """Backends with a printer of their own: ``emit_x(kernel, mode=..., provenance=...) -> Emitted``."""
+
+PASSED_ADDRESSES = frozenset({"cuda", "hip"})
+"""Backends whose languages have pointers to pointers: of buffers whose rows lie anywhere they are passed addresses."""
 
 MODES = ("source", "template")
 
@@ -61,7 +65,8 @@ def emit(
     chosen = profile_for(target, profile)
     if kernel.is_sequence:
         return emitted_sequence(kernel, [emit(k, target, mode, provenance, profile) for k in printable(kernel)])
-    kernel = by_stem(kernel)
+    tables = chosen.backend in PASSED_ADDRESSES
+    kernel = by_stem(as_tables(kernel) if tables else as_one_buffer(kernel))
     if not chosen.async_copy:
         kernel = conditional_copies(kernel)
     if not chosen.group_copy:
@@ -77,6 +82,7 @@ def emit(
     dialect.loc = kernel.loc
     kernel = dialect.prepare(kernel)
     dialect.texture_objects = texture_objects(kernel)
+    dialect.tables = {p.sym for p in kernel.params if p.rows} if tables else set()
     sections = _sections(dialect, kernel, mode, provenance)
     text = unit_of(sections)
     return Emitted(text, kernel.name, chosen.backend, kernel, options=dialect.options(), sections=sections)

@@ -103,10 +103,20 @@ def unvouched(kernel: Kernel) -> tuple[Fact, ...]:
 
 def unvouched_pairs(kernel: Kernel) -> list[tuple[Param, Param]]:
     """Pairs of buffers that are taken not to overlap, though nobody vouches for it. Two that are only read may."""
+    return [(p, q) for p, q in _doubtful_pairs(kernel) if p.touches and q.touches]
+
+
+def untested_pairs(kernel: Kernel) -> list[tuple[Param, Param]]:
+    """Those of which no launcher can test it, as one has rows that lie anywhere: it is passed where they lie, or which
+    of them the kernel touches is not known."""
+    return [(p, q) for p, q in _doubtful_pairs(kernel) if (p.rows or q.rows) and not (p.touches and q.touches)]
+
+
+def _doubtful_pairs(kernel: Kernel) -> list[tuple[Param, Param]]:
     written = assigned(kernel.body)
     doubtful = {f.sym for f in unvouched(kernel) if f.kind == "noalias"}
     vouched = {f.sym for f in facts_of(kernel) if f.kind == "noalias"} - doubtful
-    buffers = [p for p in kernel.params if isinstance(p.sym.type, Ptr) and p.touches]
+    buffers = [p for p in kernel.params if isinstance(p.sym.type, Ptr)]
     return [
         (p, q)
         for p, q in itertools.combinations(buffers, 2)
@@ -147,5 +157,6 @@ __all__ = [
     "launch_tests",
     "unvouched",
     "unvouched_pairs",
+    "untested_pairs",
     "without",
 ]

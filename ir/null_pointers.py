@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from .fold import fold_node
+from .fold import fold_node, is_const
 from .kernel import Kernel
 from .nodes import AddrOf, Binary, Body, Call, Const, Expr, If, Stmt, Sym, Unary, i32
 from .types import BOOL, Ptr
@@ -23,8 +23,9 @@ def null_test(pointer: Sym, null: bool = True) -> Expr:
 
 
 def asked_about(e: Expr) -> Sym | None:
-    """The pointer of which ``e`` asks whether it is null; None where it asks for something else."""
-    if isinstance(e, Call) and e.fn == "is_null" and isinstance(e.args[0], AddrOf):
+    """The pointer of which ``e`` asks whether it is null; None where it asks for something else, as for a row of a
+    buffer whose rows lie anywhere."""
+    if isinstance(e, Call) and e.fn == "is_null" and isinstance(e.args[0], AddrOf) and is_const(e.args[0].index[0], 0):
         return e.args[0].buffer
     return None
 
@@ -66,7 +67,7 @@ def with_decided(body: Body, known: Mapping[Sym, bool]) -> Body:
     same object where it asks none."""
     if not known or not any(pointers_in(e) & known.keys() for e in all_exprs(body)):
         return body
-    return map_body(body, _taken, partial(_answered, known))
+    return map_body(body, taken, partial(_answered, known))
 
 
 def _answered(known: Mapping[Sym, bool], e: Expr) -> Expr:
@@ -74,12 +75,13 @@ def _answered(known: Mapping[Sym, bool], e: Expr) -> Expr:
     return Const(known[s], BOOL) if s is not None and s in known else fold_node(e)
 
 
-def _taken(s: Stmt) -> Stmt | Body:
+def taken(s: Stmt) -> Stmt | Body:
+    """``s``, or what it comes to where it is a branch whose condition is decided."""
     if isinstance(s, If) and isinstance(s.cond, Const):
         return s.then if s.cond.value else s.orelse
     return s
 
 
 __all__ = [
-    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "with_decided",
+    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "taken", "with_decided",
 ]  # fmt: skip

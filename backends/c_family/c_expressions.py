@@ -154,6 +154,7 @@ class Exprs(Operators):
         if isinstance(t, Vec):
             return self.d.lane(text, t, index[0], self.text(index[0]))
         dims = len(t.shape) if isinstance(t, Array) and not self.d.is_flat(buffer) else 1
+        dims += buffer in self.d.tables
         if isinstance(t, Array) and self.d.is_flat(buffer) and len(t.shape) > 1:
             flat: Expr = index[0]
             for extent, i in zip(t.shape[1:], index[1 : len(t.shape)]):
@@ -233,9 +234,9 @@ class Exprs(Operators):
     def is_null(self, e: Call, op: str) -> Piece:
         address = e.args[0]
         assert isinstance(address, AddrOf)
-        return self._infix(
-            op, Piece(self.names.of(address.buffer), POSTFIX, e.ty), Piece(self.d.null, POSTFIX, e.ty), BOOL
-        )
+        pointer = self.names.of(address.buffer)
+        pointer += f"[{self.text(address.index[0])}]" if address.buffer in self.d.tables else ""
+        return self._infix(op, Piece(pointer, POSTFIX, e.ty), Piece(self.d.null, POSTFIX, e.ty), BOOL)
 
     def _cdiv(self, e: Call, wrap: bool) -> Piece:
         a, b = e.args

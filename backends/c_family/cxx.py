@@ -163,7 +163,8 @@ class CxxDialect(CxxAtomics):
         volatile = "volatile " if t.volatile else ""
         alone = is_alone(p) and p.scratch is None  # blocks write to each other there
         restrict = " __restrict__" if alone else ""
-        return f"{const}{volatile}{self.type_name(t.elem)}*{restrict} {name}"
+        table = " const*" if p.rows else ""
+        return f"{const}{volatile}{self.type_name(t.elem)}*{restrict}{table} {name}"
 
     def is_argument(self, p: Param) -> bool:
         return not p.host and not p.symbol

@@ -73,6 +73,8 @@ class DialectBase:
         self.flat: set[Sym] = set()
         self.structs: dict[str, Struct] = {}
         self.texture_objects: dict[Sym, str] = {}
+        self.tables: set[Sym] = set()
+        """Buffers of which the addresses of the rows are passed: accesses to them have one index more."""
         """Parameters that are texture or surface objects: ``Texture`` or ``Surface``."""
         self.loc: Loc | None = None
 

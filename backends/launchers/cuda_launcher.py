@@ -18,13 +18,14 @@ from ktc.backends.profiles import profile_for
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.pointer_rows import takes_addresses
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.sequences import temporaries
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U8, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
 from .host_expressions import apart_condition, host_exprs, nothing
-from .launch_geometry import Geometry, geometry, one_or_more
+from .launch_geometry import Geometry, check_tested, geometry, one_or_more
 from .opencl_launcher import opencl_launcher
 
 __all__ = ["KINDS", "emit_launcher", "python_text"]
@@ -64,6 +65,8 @@ def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted |
     kind = kind or emitted.target
     if kind not in KINDS:
         raise KtcError("E-LAUNCH-KIND", f"no launcher '{kind}'", hint=f"one of: {', '.join(KINDS)}", exit_code=2)
+    for one in (emitted, *emitted.launches):
+        check_tested(one.kernel)
     if original is not None and original.launches and kind in ONE_KERNEL:
         what = f"where an assumption fails, a launcher of this kind runs one kernel, and not {len(original.launches)}"
         raise KtcError("E-LAUNCH-SEQUENCE", what, hint="--emit launcher with --backend cuda or hip, or launcher-torch")
@@ -258,7 +261,13 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
         n, t = p.sym.name, p.sym.type
         if p.symbol:
             continue  # the host sets it, as it did for the original
-        if isinstance(t, Ptr):
+        if isinstance(t, Ptr) and takes_addresses(kernel, p):
+            schema.append(f"Tensor {n}")
+            params.append(f"const at::Tensor& {n}")
+            checks.append(f'TORCH_CHECK({n}.scalar_type() == at::kLong, "{n}: not the addresses of its rows");')
+            checks.append(f'TORCH_CHECK({n}.is_cuda() && {n}.is_contiguous(), "{n}: not a contiguous CUDA tensor");')
+            args.append(f"static_cast<{d.parameter(p, '').replace(' __restrict__', '').rstrip()}>({n}.data_ptr())")
+        elif isinstance(t, Ptr):
             readonly = t.const or p.readonly
             schema.append(f"Tensor {n}" if readonly else f"Tensor({chr(97 + len(schema))}!) {n}")
             params.append(f"{'const ' if readonly else ''}at::Tensor& {n}")

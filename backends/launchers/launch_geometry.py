@@ -9,11 +9,12 @@ from functools import partial
 
 from ktc.ir.arith import ANY_LAUNCH, REWRITES, facts_of
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fact_origins import launch_tests, unvouched_pairs
+from ktc.ir.fact_origins import launch_tests, untested_pairs, unvouched, unvouched_pairs
 from ktc.ir.fold import add, binary, cast, evaluate, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
+from ktc.ir.pointer_rows import takes_addresses
 from ktc.ir.producer_launch import launched_block, tensor_maps
 from ktc.ir.types import I32, I64, Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
@@ -257,6 +258,12 @@ def wide(e: Expr) -> Expr:
 
 
 def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
+    """Buffers with wide accesses of which the address is passed, and the alignment in bytes that the widest one needs
+    of it."""
+    return [(p, n) for p, n in _widely_read(kernel) if not takes_addresses(kernel, p)]
+
+
+def _widely_read(kernel: Kernel) -> list[tuple[Param, int]]:
     """Buffers with wide accesses, and the alignment in bytes that the widest one needs of the base."""
     needs: dict[Sym, int] = {}
     accesses: list[Load | Store] = [e for e in all_exprs(kernel.body) if isinstance(e, Load)]
@@ -268,3 +275,22 @@ def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
         needs[m.src] = MATRIX_ALIGNMENT
     found = [(p, min(p.align, needs.get(p.sym, 0))) for p in kernel.params]
     return [(p, n) for p, n in found if n > scalar_of(p.sym.type).bytes]
+
+
+def check_tested(kernel: Kernel) -> None:
+    """That a launcher can test all that ``kernel`` rests on and nobody vouches for.
+
+    Raises:
+        KtcError: E-LAUNCH-ROWS: it is passed addresses of rows, in memory of the device, and something rests on them.
+    """
+    doubtful = {f.sym for f in unvouched(kernel) if f.kind == "align"}
+    wants = [f"rows of '{p.sym.name}' begin at multiples of {n} bytes" for p, n in _wide_rows(kernel) if p.sym in doubtful]
+    wants += [f"'{p.sym.name}' and '{q.sym.name}' do not overlap" for p, q in untested_pairs(kernel)]
+    if wants:
+        what = f"that {' and '.join(wants)} is a guess that host code cannot test: the addresses of rows are on the device"
+        hint = "promise it: take `align` and `noalias` of these arguments out of `guessed` in the workload"
+        raise KtcError("E-LAUNCH-ROWS", what, kernel.loc, hint=hint)
+
+
+def _wide_rows(kernel: Kernel) -> list[tuple[Param, int]]:
+    return [(p, n) for p, n in _widely_read(kernel) if takes_addresses(kernel, p)]

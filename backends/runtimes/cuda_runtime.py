@@ -24,6 +24,7 @@ from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, integers, need, scalar, signature
 from .module_symbols import Symbols
 from .nvrtc import cubin_of
+from .row_tables import RowTables
 from .sequence_executable import SequenceExecutable
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -58,6 +59,7 @@ class CudaExecutable:
             code.kernel, self._module.get_global_var, runtime.copy_bytes, cp.cuda.driver.CUDADriverError
         )
         self._scratch = Scratch(code.kernel, runtime.to_device)
+        self._tables = RowTables(code.kernel, runtime.to_device)
         self._maps = tensor_maps(code.kernel)
         self._raised = 0
         self._cooperative = is_cooperative(code.kernel.body)
@@ -77,7 +79,7 @@ class CudaExecutable:
 
     def pack(self, args: Mapping[str, object]) -> tuple:
         """The kernel's arguments; variables at file scope are set."""
-        args = self._scratch.complete(args)
+        args = self._tables.complete(self._scratch.complete(args))
         self._symbols.set(args)
         packed = tuple(_argument(need(args, n), t) for n, t in self._signature)
         if not self._maps:

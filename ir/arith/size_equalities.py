@@ -18,6 +18,7 @@ from ktc.ir.fields import with_children
 from ktc.ir.fold import binary, cast, evaluate, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Binary, Const, Expr, HwIndex, Knob, Sym, Var
+from ktc.ir.pointer_rows import row_pitches
 from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, substitute_expr, used, walk_expr
@@ -114,8 +115,9 @@ def _sides(a: Assume) -> Iterator[Equality]:
 
 
 def _ordered(kernel: Kernel, found: Iterator[Equality] | Sequence[Equality]) -> tuple[Equality, ...]:
-    """The first of ``found`` for each parameter that does not lead back to it, each after those that it builds on."""
-    params = {p.sym for p in kernel.params} - assigned(kernel.body)
+    """The first of ``found`` for each parameter that does not lead back to it, each after those that it builds on. How
+    far rows are apart that lie anywhere equals nothing: no caller has such a number."""
+    params = {p.sym for p in kernel.params} - assigned(kernel.body) - set(row_pitches(kernel).values())
     taken: dict[Sym, Equality] = {}
     for e in found:
         t = e.sym.type

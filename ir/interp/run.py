@@ -26,6 +26,7 @@ from ktc.ir.interp.execution.run_state import Footprints, Geometry, OutOfFuel, R
 from ktc.ir.interp.execution.statements import Machine
 from ktc.ir.interp.memory import textures
 from ktc.ir.interp.memory.memory_spaces import Buffer, base_of
+from ktc.ir.interp.memory.row_layout import laid_out, row_layouts
 from ktc.ir.interp.sanitizer.findings import Decided, Finding, Findings
 from ktc.ir.interp.sanitizer.polls import Polls
 from ktc.ir.interp.sanitizer.races import BarrierOrder, IterationOrder
@@ -151,6 +152,9 @@ class _Job:
 
     def __post_init__(self) -> None:
         self.structure = structure_of(self.kernel)
+        noting = self.measure or self.footprints  # what is noted are places in the arrays as they are passed
+        self.layouts = {} if noting else row_layouts(self.kernel, self.args)
+        self.args = laid_out(self.kernel, self.args, self.layouts) if self.layouts else self.args
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
@@ -328,13 +332,15 @@ class _Job:
         assert isinstance(t, Ptr)
         elem = scalar_of(t)
         lanes = state.int_of(t.elem.n) if isinstance(t.elem, Vec) else 1
+        layout = self.layouts.get(p.sym.name)
+        array = array if layout is None else layout.spread(array)
         size = array.size
         known = np.zeros(max(size, 1), bool) if p.sym.name in self.undefined else None
         if size and known is None:
             data = encoded(self.domain, array, elem, self._changes(p, state))
         else:  # never empty: clamped accesses must hit something
             data = self.domain.poison(elem, max(size, 1), state.seed)
-        buffer = Buffer(p.sym, elem, lanes, None, size, data, None, known, align=p.align)
+        buffer = Buffer(p.sym, elem, lanes, None, size, data, None, known, align=p.align, layout=layout)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(data.size)
         return buffer
@@ -381,9 +387,9 @@ class _Job:
             ):
                 continue
             shape = np.shape(self.args.get(p.sym.name, p.init))
-            outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
+            outputs[p.sym.name] = self.domain.decode_any(buffer.passed(buffer.data), buffer.elem).reshape(shape)
             if buffer.written is not None:
-                written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
+                written[p.sym.name] = buffer.passed(buffer.written).reshape(shape)
         missed = tuple(s for s in self.structure.beginnings if id(s) not in state.reached)
         once = tuple(s for s in self.structure.loops if id(s) not in state.repeated)
         stored = frozenset(p.sym.name for p in self.kernel.params if p.sym in state.stored)

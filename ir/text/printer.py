@@ -66,6 +66,7 @@ class Printer(StmtPrinter):
             f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
             f"{'temporary' if p.temporary else 'scratch'}({self.exprs((p.scratch,))})" if p.scratch is not None else "",
             f"touches({self.exprs(p.touches)})" if p.touches else "",
+            f"rows {spell_name(p.rows)}" if p.rows else "",
         ]
         host = "host " if p.host else ""
         return " ".join([f"{host}{self.name(p.sym)}: {self.type(p.sym.type)}", *filter(None, facts)])

@@ -77,6 +77,8 @@ class KernelReader(StmtReader):
             return True
         if t.data == "scratch":
             return self.count_of(t.children[0])
+        if t.data == "rows":
+            return plain(t.children[0])
         if t.data == "touches":
             return tuple(self.value(c, I64) for c in t.children[0].children)
         values = [None if c is None else self.sint(c) for c in t.children[:-1]]

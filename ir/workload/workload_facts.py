@@ -88,8 +88,9 @@ def _with_testable_noalias(kernel: Kernel, origins: Mapping[str, str]) -> Kernel
     ranges = touched_by_launches(kernel) if wanted else {}
     own = {p.sym for p in kernel.params if p.temporary}
     constant = {p.sym for p in kernel.params if p.symbol == "constant"}
+    anywhere = {p.sym for p in kernel.params if p.rows}  # of which launchers say that they cannot test it
     nowhere = {p.sym for p in kernel.params if p.symbol} - constant  # host code has no address of a device variable
-    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant | own):
+    if not wanted or any(r is None or b in nowhere for b, r in ranges.items() if b not in constant | own | anywhere):
         return kernel
 
     def on(p: Param) -> Param:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ktc.backends.base import Emitted, accelerated
 from ktc.backends.launchers.cuda_launcher import python_text
-from ktc.backends.launchers.launch_geometry import Bytes, Geometry, geometry, with_knobs
+from ktc.backends.launchers.launch_geometry import Bytes, Geometry, check_tested, geometry, with_knobs
 from ktc.backends.profiles import profile_for
 from ktc.driver.printing import printed
 from ktc.driver.reliance import Alike, least_assuming
@@ -17,6 +17,7 @@ from ktc.ir.fact_origins import facts_of, unvouched, without
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel, Param, bind
 from ktc.ir.nodes import Alloc, Const, Expr, Var, is_cooperative
+from ktc.ir.pointer_rows import takes_addresses
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import walk, walk_expr
@@ -85,13 +86,14 @@ def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, pa
         raise KtcError("E-EXPORT-SWEEPS", message, kernel.loc, "call it from a loop of your own: ktc lower")
     own = script != ""
     inner = {p.sym.name for p in passed}
+    check_tested(kernel)
     g = geometry(kernel, SHARED_EVERYWHERE.get(e.target, 48 << 10))
     every = e.target == "numba"
     taken = [p for p in kernel.params if every or not (p.host or (p.symbol and e.target in ("cuda", "hip")))]
     return Code(
         file=file,
         entry=e.entry,
-        arguments=tuple((p.sym.name, _kind(p.sym.type)) for p in taken),
+        arguments=tuple((p.sym.name, _kind(p.sym.type, takes_addresses(kernel, p))) for p in taken),
         grid=_three(g.grid),
         block=_three(g.block),
         shared=python_text(g.shared),
@@ -111,8 +113,19 @@ def _one(e: Emitted, file: str, script: str, knobs: Mapping[str, int] | None, pa
     )  # fmt: skip
 
 
-def _kind(t: object) -> str:
-    return f"*{scalar_of(t)}" if isinstance(t, Ptr) else str(t)  # type: ignore[arg-type]
+ADDRESSES = "**"
+"""What the kind of an argument begins with that is the addresses of rows."""
+
+
+def _kind(t: object, rows: bool = False) -> str:
+    return f"{ADDRESSES if rows else '*'}{scalar_of(t)}" if isinstance(t, Ptr) else str(t)  # type: ignore[arg-type]
+
+
+def passed_addresses(code: Code) -> str:
+    """Why a target whose callers pass whole arrays cannot carry ``code``; '' if it can."""
+    rows = [n for n, kind in code.arguments if kind.startswith(ADDRESSES)]
+    what = f"'{rows[0]}' is the addresses of its rows, which no caller of such a drop-in has" if rows else ""
+    return f"{what}: --to source, or ktc lower --emit launcher (also launcher-cupy, launcher-torch)" if rows else what
 
 
 def _three(dims: tuple[Expr, Expr, Expr]) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .artefact import Artefact, Code
+from .code_of import passed_addresses
 from .python_packages import Package, Signature, described, package_name, scalars_said, signature
 from .shipped.dispatch import python_name
 
@@ -129,8 +130,9 @@ def _init(module: str, array: str, opening: str) -> Callable[[Artefact], str]:
     return lambda a: _callable(a, module, array, opening)
 
 
-def _no_matrices(code: Code) -> str:
-    return "CuPy passes no descriptors of matrices (bulk tensor copies)" if code.matrices else ""
+def _beyond_cupy(code: Code) -> str:
+    matrices = "CuPy passes no descriptors of matrices (bulk tensor copies)"
+    return matrices if code.matrices else passed_addresses(code)
 
 
 CUPY_TEST = """\
@@ -186,11 +188,11 @@ BITS = "bf16 as uint16 and 8-bit floats as uint8, their bits"
 PACKAGES: dict[str, Package] = {
     "torch": Package(
         "cuda", ("nvrtc_module", "torch_ops"), _torch, TORCH_TEST,
-        "PyTorch for CUDA (its wheels bring NVRTC; no nvcc is needed)", "contiguous CUDA tensors",
+        "PyTorch for CUDA (its wheels bring NVRTC; no nvcc is needed)", "contiguous CUDA tensors", passed_addresses,
     ),
     "cupy": Package(
         "cuda", ("array_kernels", "cupy_call"), _init("cupy_call", "cupy.ndarray", "for CuPy"), CUPY_TEST,
-        "CuPy for CUDA", f"C-contiguous cupy arrays ({BITS})", _no_matrices,
+        "CuPy for CUDA", f"C-contiguous cupy arrays ({BITS})", _beyond_cupy,
     ),
     "numpy": Package(
         "numba", ("array_kernels", "numpy_call"),

@@ -12,6 +12,7 @@ from ktc.recipes import OpenedRecipe
 
 from .artefact import Artefact
 from .building import Built, Refusal, build, no_refusal
+from .code_of import passed_addresses
 from .compile_trial import compile_trial
 from .cxx_libraries import library
 from .file_scope import unreachable
@@ -37,8 +38,8 @@ def _package(name: str) -> Target:
 TARGETS: dict[str, Target] = {
     **{name: _package(name) for name in PACKAGES},
     "source": Target("cuda", source_files),
-    "cmake": Target("cuda", library("cuda")),
-    "hip": Target("hip", library("hip")),
+    "cmake": Target("cuda", library("cuda"), passed_addresses),
+    "hip": Target("hip", library("hip"), passed_addresses),
 }
 
 

@@ -25,6 +25,7 @@ from .checking.smaller_buffers import with_room_in_memory
 from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
+from .extents.anywhere_rows import row_lengths, row_shapes
 from .extents.accessors import with_contiguous, with_equal_extents
 from .extents.constant_extents import constant_extents
 from .extents.exact_quotients import with_whole_parts
@@ -93,6 +94,7 @@ def draft(k: Kernel) -> Draft:
     d.doubts += [f"the launch: how the host computes {n} is not known; it is a size of its own" for n in free]
     places = {**middles(k, d.roles), **in_rounds(k, d.roles)}
     d.roles = replace(tying(k, d.roles, places), places=frozenset(places))
+    d.roles = tying(k, d.roles, row_lengths(k, d.roles))
     d.roles = tying(k, d.roles, stride_ties(k, d.roles))
     d.roles = tying(k, d.roles, told_extents(k, d.roles))
     d.roles = tying(k, d.roles, window_counts(k, d.roles.sizes))
@@ -113,7 +115,7 @@ def draft(k: Kernel) -> Draft:
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.contents = with_pages_apart(k, d.contents)
-    d.shapes = by_strides(d)
+    d.shapes = row_shapes(replace(d, shapes=by_strides(d)), seen)
     d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = unless_late(LOOKING, partial(observed_roles, d, probe, seen), dict)

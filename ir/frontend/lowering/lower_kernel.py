@@ -18,6 +18,9 @@ from ktc.ir.frontend.lowering.memory.field_arrays import with_field_arrays
 from ktc.ir.frontend.lowering.memory.member_arrays import without_member_arrays
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
 from ktc.ir.frontend.lowering.memory.object_elements import with_object_elements
+from ktc.ir.frontend.lowering.memory.read_copies import without_read_copies
+from ktc.ir.frontend.lowering.memory.row_pointers import with_rows
+from ktc.ir.frontend.lowering.memory.table_parts import with_table_parts
 from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
@@ -61,6 +64,7 @@ class KernelLowering(Parameters):
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
         self.pointees = {}
+        self.lists = {}
 
     def lower(
         self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
@@ -112,7 +116,8 @@ class KernelLowering(Parameters):
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
-        body = with_field_arrays(body)
+        body = without_read_copies(with_field_arrays(body), params)
+        body, params = with_rows(*with_table_parts(body, params, self.lists))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         params, body = _writable((*params, *self.globals.values()), body, self.const_cast_away)

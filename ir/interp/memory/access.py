@@ -65,6 +65,11 @@ class Access:
             message = f"{b.sym.name}[{first}] is accessed, but {b.sym.name} is null"
             self.state.report("null-pointer", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)
             return
+        if b.layout is not None:
+            row, place = divmod(first, b.layout.pitch)
+            message = f"{b.sym.name}[{row}][{place}] is outside its rows of {b.layout.length} elements"
+            self.state.report("out-of-bounds", message, self.frame, self.act, bad, buffer=b.sym.name, index=place)
+            return
         extent = "x".join(map(str, b.dims)) if b.dims is not None else str(b.size // b.lanes)
         message = f"{b.sym.name}[{first}] is outside its {extent} elements"
         self.state.report("out-of-bounds", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)

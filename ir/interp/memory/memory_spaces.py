@@ -14,6 +14,8 @@ from ktc.ir.interp.execution.true_counts import count_true
 from ktc.ir.nodes import Sym
 from ktc.ir.types import Scalar
 
+from .row_layout import RowLayout
+
 if TYPE_CHECKING:
     from ktc.ir.interp.sanitizer.polls import Polls
     from ktc.ir.interp.sanitizer.shadow import Shadow
@@ -49,6 +51,8 @@ class Buffer:
     names: dict = field(default_factory=dict)
     serial: int = field(default_factory=count().__next__)
     base: int | None = None
+    layout: RowLayout | None = None
+    """How the rows of a parameter lie that may lie anywhere."""
     _starts: tuple[Frame, np.ndarray] | None = None
     """The last frame whose lanes' rows were asked for, and where they begin."""
 
@@ -71,6 +75,8 @@ class Buffer:
 
     def holds(self, at: Any) -> bool:
         """Whether all places, of one index, are there."""
+        if self.layout is not None and np.any(self.layout.beyond(at, 1)):
+            return False
         if at.ndim == 0:
             return 0 <= at < self.size
         return not count_true(at.view(WORD) >= self._limits[0])
@@ -93,6 +99,8 @@ class Buffer:
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None
+        if self.layout is not None and np.any(over := self.layout.beyond(flat, width)):
+            bad = over if bad is None else bad | over
         moved = width
         if not picks_lane and self.lanes > 1:
             flat, moved = flat * self.lanes, width * self.lanes
@@ -101,6 +109,10 @@ class Buffer:
             if over if over.ndim == 0 else count_true(over):
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved
+
+    def passed(self, data: np.ndarray) -> np.ndarray:
+        """What of ``data``, one entry an element, is of elements that the array has that was passed."""
+        return data[: self.size] if self.layout is None else self.layout.gathered(data[: self.size])
 
     def address(self, index: list):
         """Bytes from address 0 to an element, inside the buffer or not; 0 of a pointer that is null."""

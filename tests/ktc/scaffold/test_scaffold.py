@@ -448,11 +448,11 @@ void go(float* o, const float* i, int n) { total<<<(n + 255) / 256 / 4, 256>>>(o
     ("params", "body", "name"),
     [
         (
-            "float* const* rows, const float* x",
-            "float* row = rows[j]; if (i < n && row) row[i] = x[j * n + i];",
+            "float** rows, const float* x",
+            "float* row = rows[j]; if (i < n && row) row[i] = x[j * n + i]; if (i == n) rows[j + 1] = row;",
             "rows",
         ),
-        ("const float* const* x, float* y", "if (i < n) y[j * n + i] = x[j][i];", "x"),
+        ("const float** x, float* y", "if (i < n) y[j * n + i] = x[j][i]; if (i == n) x[j] = y;", "x"),
     ],
 )
 def test_an_array_of_pointers_is_refused_at_its_place(params: str, body: str, name: str, tmp_path: Path) -> None:

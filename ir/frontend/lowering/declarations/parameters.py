@@ -41,6 +41,9 @@ class Parameters(RangeLoops):
     pointees: dict[Sym, Scalar]
     """What the source declares parameters to point to that are seen as smaller elements here."""
 
+    lists: dict[str, int]
+    """Of parameters that are arrays of arrays of pointers, how many each of the inner ones has."""
+
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters, a struct's members as ``name_member``."""
         out: list[Param] = []
@@ -90,7 +93,8 @@ class Parameters(RangeLoops):
         self.emit(Alloc(sym, dynamic=True, loc=self.place(node)))
         return ArrayVal(sym, (), CArray(t.elem, None))
 
-    def _add(self, out: list[Param], name: str, t: Type, node: Any) -> None:
+    def _add(self, out: list[Param], name: str, t: Type, node: Any, most: int = MAX_MEMBERS) -> None:
+        """The parameters that ``name`` of type ``t`` is passed as; of an array with more than ``most`` elements, one."""
         t = as_passed(t)
         if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
             elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)
@@ -106,9 +110,12 @@ class Parameters(RangeLoops):
             out.append(Param(fresh(name, t)))
         elif isinstance(t, RecordType) and (fields := self._passed_fields(t, node)) is not None:
             for f in fields:
-                self._add(out, _member(name, f), f.type, node)
-        elif isinstance(t, CArray) and t.n is not None and self._elements(t) > MAX_MEMBERS:
+                most = MOST_POINTERS if self._has_table(fields) else MAX_MEMBERS
+                self._add(out, _member(name, f), f.type, node, most)
+        elif isinstance(t, CArray) and t.n is not None and self._elements(t) > most:
             self._add(out, name, Pointer(t, const=True, restrict=True), node)
+            if isinstance(t.elem, CArray) and isinstance(t.elem.elem, Pointer) and t.elem.n:
+                self.lists[name] = t.elem.n
         elif isinstance(t, CArray) and t.n is not None:
             for k in range(t.n):
                 self._add(out, f"{name}_{k}", t.elem, node)
@@ -125,6 +132,17 @@ class Parameters(RangeLoops):
         size, _ = self.layout(t, node)
         whole = (f for f in fields if not isinstance(f.type, CArray) and self.layout(f.type, node)[0] == size)
         return next(([f] for f in whole), None)
+
+    def _has_table(self, fields: list[Field]) -> bool:
+        """Whether there is an array of pointers among ``fields`` that is kept in memory: a list of tensors, of which
+        the other arrays say something by an index as well."""
+        return any(isinstance(f.type, CArray) and self._is_table(f.type) for f in fields)
+
+    def _is_table(self, t: CArray) -> bool:
+        inner: Any = t
+        while isinstance(inner, CArray):
+            inner = inner.elem
+        return isinstance(inner, Pointer) and self._elements(t) > MOST_POINTERS
 
     def _elements(self, t: Type) -> int:
         return (t.n or 0) * self._elements(t.elem) if isinstance(t, CArray) else 1
@@ -159,7 +177,7 @@ class Parameters(RangeLoops):
             self.lift_anonymous(record)
             record.key = self.variable_key(name, node)
             return self.copied(record, name, node) if mutated or record.key in self.hints else record
-        if isinstance(t, CArray) and self._elements(t) > MAX_MEMBERS:
+        if isinstance(t, CArray) and name in given:
             return self.at_start_of(PtrVal(given[name].sym, (), None, t, const=True), t, node)
         if isinstance(t, CArray):
             return self._array_member(name, t, given, node)

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ktc.ir.analysis.defs import definitions
-from ktc.ir.nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import (
+    AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh,
+)
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_body, walk
 
@@ -29,6 +31,16 @@ def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Ty
     return body
 
 
+def retype_pointee(body: tuple[Stmt, ...], pointer: Sym, names: Mapping[Sym, Expr]) -> tuple[tuple[Stmt, ...], Sym]:
+    """``body`` with a pointer variable whose every access is a whole ``T`` at a multiple of ``sizeof(T)`` as one to
+    ``T``; and that variable."""
+    elem = _only_type(body, pointer, names)
+    if elem is None or not isinstance(pointer.type, Ptr) or elem == pointer.type.elem:
+        return body, pointer
+    new = fresh(pointer.name, dataclasses.replace(pointer.type, elem=elem))
+    return _rewrite(body, pointer, new, lambda e, n: _divided(e, n, names)), new
+
+
 def retype_as_declared(
     body: tuple[Stmt, ...], declared: Mapping[Sym, Scalar]
 ) -> tuple[tuple[Stmt, ...], dict[Sym, Sym]]:
@@ -38,7 +50,7 @@ def retype_as_declared(
     renamed: dict[Sym, Sym] = {}
     for buffer, elem in declared.items():
         found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in _accesses(body, buffer)}
-        if found == {elem} and isinstance(buffer.type, Ptr):
+        if found == {elem} and isinstance(buffer.type, Ptr) and elem.bytes % scalar_of(buffer.type).bytes == 0:
             new = renamed[buffer] = fresh(buffer.name, dataclasses.replace(buffer.type, elem=elem))
             body = _rewrite(body, buffer, new, lambda e, n: _whole(e, n, names))
     return body, renamed
@@ -173,6 +185,8 @@ def _rewrite(
             return dataclasses.replace(s, buffer=new, index=index(s.index), value=s.value.x, width=width)
         if isinstance(s, Alloc) and s.sym == buffer:
             return dataclasses.replace(s, sym=new)
+        if isinstance(s, Decl) and s.sym == buffer and s.init is not None and isinstance(s.init, Cast):
+            return dataclasses.replace(s, sym=new, init=dataclasses.replace(s.init, to=new.type))
         return s
 
     return map_body(body, stmt, expr)

@@ -67,5 +67,13 @@ def test_a_draft_has_no_more_of_them_than_there_are() -> None:
     ],
     ids=["many", "handed on"],
 )  # fmt: skip
-def test_others_stay_in_memory(how: dict[str, str]) -> None:
-    assert "u64" in print_kernel(load(source(**how), name="k.cu"))
+def test_more_of_them_are_rows_of_one_buffer(how: dict[str, str]) -> None:
+    count = int(how.get("COUNT", 3))
+    kernel = load(source(**how), name="k.cu")
+    assert "parts_at: f32 const* readonly rows parts_at_row" in print_kernel(kernel)
+    rows = np.arange(8 * count, dtype=np.float32).reshape(count, 8)
+    outs = {f"parts_to_{k}": np.zeros(4, np.float32) for k in range(2)}
+    args = {"parts_at": rows, **outs, "parts_n": 3, "n": 8, "parts_at_row": 8}
+    result = run(kernel, args)
+    assert result.findings == []
+    assert np.array_equal(result.outputs["parts_to_1"], rows[:3].sum(axis=0)[1::2])

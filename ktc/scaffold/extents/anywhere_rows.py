@@ -1,0 +1,80 @@
+"""Rows that lie anywhere (:mod:`ktc.ir.pointer_rows`): how long they are, and how many.
+
+How far they are apart in a run is nobody's number. With all of them at one place a run reaches as far as the longest of
+them, so that is what a draft has them be apart; with them far apart, the highest row that it reaches says how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.pointer_rows import row_pitches
+from ktc.ir.workload.size_expressions import evaluate
+
+from ..largest_index import Largest
+from ..model import Draft
+from ..probe import Prober, Seen
+from ..roles import Roles
+from ..shapes import Extent, fit
+from ..size_polynomials import text_of
+
+
+def row_lengths(k: Kernel, roles: Roles) -> dict[str, str]:
+    """For each parameter that says how far rows are apart that lie anywhere, how long they are, in other sizes; those
+    that follow none are left out."""
+    pitches = {b.name: s.name for b, s in row_pitches(k).items()}
+    if not pitches:
+        return {}
+    sizes = [n for n in roles.sizes if n not in pitches.values()]
+    at_one_place = dict.fromkeys(pitches.values(), 0)
+    probe = Prober(k, roles, at_one_place)
+    seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
+    said = Largest(k, {n: probe.meaning(n) for n in (p.sym.name for p in k.params)}).extents_of()
+    out: dict[str, str] = {}
+    for buffer, pitch in pitches.items():
+        looks = [(s.sizes, s.extent(buffer)) for s in seen]
+        texts = [text_of(p) for p in said.get(buffer, ())]
+        length = _of_sizes(looks, sizes, roles) or _as_written(looks, texts)
+        if length:
+            out[pitch] = length
+    return out
+
+
+def _of_sizes(looks: Sequence[tuple[Mapping[str, int], int]], sizes: Sequence[str], roles: Roles) -> str:
+    extent = fit(looks, sizes, roles.quotients)
+    return " * ".join(extent.shape) if extent is not None and extent.exact and len(looks) > 2 else ""
+
+
+def _as_written(looks: Sequence[tuple[Mapping[str, int], int]], texts: Sequence[str]) -> str:
+    """The one of ``texts`` that no look goes beyond, and that most of them reach; '' if there is none."""
+    within = [t for t in texts if all(evaluate(t, at) >= n for at, n in looks)]
+    return max(within, key=lambda t: sum(evaluate(t, at) == n for at, n in looks), default="")
+
+
+def row_shapes(d: Draft, seen: Sequence[Seen]) -> dict[str, Extent | None]:
+    """The shapes of ``d``, with a dimension of rows and one of their elements for each buffer of rows that lie anywhere
+    whose shape is no product with the length of a row."""
+    out = dict(d.shapes)
+    for b, s in row_pitches(d.kernel).items():
+        length = str(d.tied(s.name) or s.name)
+        if (shape := out.get(b.name)) is not None and _is_of_rows(shape, length):
+            continue
+        looks = [(x.sizes, -(-x.extent(b.name) // max(evaluate(length, x.sizes), 1))) for x in seen]
+        rows = fit(looks, [n for n in d.names if n != s.name], d.roles.quotients)
+        if rows is not None and rows.exact:
+            out[b.name] = replace(rows, factors=(*map(_factor, rows.shape), _factor(length)), times=1, over=1, plus=0)
+    return out
+
+
+def _is_of_rows(shape: Extent, length: str) -> bool:
+    factors = [f.strip("()") for f in shape.factors]
+    return shape.over == 1 and not shape.plus and (length in factors or all(f in factors for f in length.split(" * ")))
+
+
+def _factor(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+__all__ = ["row_lengths", "row_shapes"]
