@@ -7,7 +7,7 @@ multiplied after the group's sum, so that nothing is rounded that the source doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -49,6 +49,9 @@ TILES = (
     Tile(32, 64, (1, 4)), Tile(32, 32, (1, 4)), Tile(16, 64, (1, 4)), Tile(16, 32, (1, 4)),
 )  # fmt: skip
 
+STAGES, WORD = 3, 4
+"""Steps that copies are ahead, with the one at work, and bytes that an asynchronous copy moves at least."""
+
 FILL, PRODUCTS, AROUND = 5 / 128, 1 / 2048, 3000.0
 """Clocks that a unit takes to unpack a weight (about five operations) and for a product, and that a block takes before
 its first step and after its last: by the units' rates."""
@@ -66,9 +69,9 @@ def packed_weights(
         if len(halves) != 1:
             continue
         size = tuple(trips.get(x.var.name) or UNKNOWN_TRIP for x in (sums.down, sums.across, sums.terms))
-        found = 0
+        plan, found = _Plan(raised, sums, *halves[0], able), 0
         for t in sorted(TILES, key=lambda t: _clocks(t, size, device.compute_units)):
-            steps = next(filter(able, _schedules(raised, sums, t, *halves[0])), None)
+            steps = next(filter(able, plan.schedules(t)), None)
             if steps is not None:
                 yield steps, "tensor cores: weights are unpacked once a block, scales are multiplied after sums", GAIN
                 found += 1
@@ -94,26 +97,62 @@ def _clocks(t: Tile, size: Sequence[int], units: int) -> float:
     return -(-blocks // max(1, units)) * step * terms + AROUND
 
 
-def _schedules(kernel: Kernel, sums: Sums, t: Tile, name: str, held: Scalar) -> Iterator[str]:
-    """What is tried for one tile, best first: what else is read in the tile's loop lies in shared memory, or not."""
-    term, down, across = sums.terms.var.name, sums.down.var.name, sums.across.var.name
-    whole, size = f"{term}_tile", _step(sums.terms)
-    apart = f" | licm{{loop={term}}} | factor-out{{loop={term}}}"
-    tiles = f"tile{{loops={down},{across} sizes={t.rows},{t.cols}}} | tile{{loops={term} sizes={size} tail=exact}}"
-    threads = 32 * t.warps[0] * t.warps[1]
-    spread = f"map{{{down}.*=[thread.y {threads // 16}, seq] {across}.*=[thread.x 16, seq]}}"
-    wide = ACCESS_BYTES // held.bytes
-    product = (
-        f"register-tile{{loop={whole}}} | {spread} | stage-factors{{loop={whole} type={held}}}"
-        f" | tensorize{{loop={term} warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
-        f" | stage-shared{{array={name} loop={whole} vec={wide}}} | async-copy{{loop={whole}}}"
-    )
-    laid = f"pad-shared{{array=factor_s by={wide}}} | swizzle-shared{{array={name}_s}}"
-    last = f"multi-buffer{{loop={whole} stages=2}} | {laid}"
-    scales = "".join(f" | stage-shared{{array={x} loop={whole}}}" for x in _scales(kernel, sums, name))
-    for common in dict.fromkeys((apart, "")):
-        for copied in dict.fromkeys((scales, "")):
-            yield f"{tiles}{common} | {product}{copied} | {last}"
+class _Plan:
+    """Schedules of one sum: what its copies are is asked at the first tile, and taken to be that of the others."""
+
+    def __init__(self, kernel: Kernel, sums: Sums, name: str, held: Scalar, able: Callable[[str], bool]) -> None:
+        self.sums, self.name, self.held, self._able = sums, name, held, able
+        self.whole = f"{sums.terms.var.name}_tile"
+        reads = _reads(kernel, sums)
+        self.words = {x: e for x, e in reads.items() if not e.is_float}
+        self.scales = {x: e for x, e in reads.items() if e.is_float and x != name}
+        self._copies: tuple[str, str, str] | None = None
+
+    def schedules(self, t: Tile) -> Iterator[str]:
+        """What is tried for one tile, best first: all that a step reads is copied steps ahead; or words are read as
+        they are unpacked."""
+        before, product = self._before(t), self._product(t)
+        if self._copies is None:
+            self._copies = self._found(before, product)
+        words, scales, rest = self._copies
+        wide, ahead = ACCESS_BYTES // self.held.bytes, f" | async-copy{{loop={self.whole}}}"
+        laid = f"pad-shared{{array=factor_s by={wide}}} | swizzle-shared{{array={self.name}_s}}"
+        for copied in dict.fromkeys((words, "")):
+            for scaled in dict.fromkeys((scales + ahead + rest, ahead)):
+                yield f"{before}{copied}{product}{scaled} | multi-buffer{{loop={self.whole} stages={STAGES}}} | {laid}"
+
+    def _before(self, t: Tile) -> str:
+        down, across, term = (x.var.name for x in (self.sums.down, self.sums.across, self.sums.terms))
+        threads = 32 * t.warps[0] * t.warps[1]
+        return (
+            f"tile{{loops={down},{across} sizes={t.rows},{t.cols}}}"
+            f" | tile{{loops={term} sizes={_step(self.sums.terms)} tail=exact}}"
+            f" | licm{{loop={term}}} | factor-out{{loop={term}}} | register-tile{{loop={self.whole}}}"
+            f" | map{{{down}.*=[thread.y {threads // 16}, seq] {across}.*=[thread.x 16, seq]}}"
+        )
+
+    def _product(self, t: Tile) -> str:
+        return (
+            f" | stage-factors{{loop={self.whole} type={self.held}}}"
+            f" | tensorize{{loop={self.sums.terms.var.name} warps={t.warps[0]},{t.warps[1]} pairs=yes}}"
+            f" | stage-shared{{array={self.name} loop={self.whole} vec={ACCESS_BYTES // self.held.bytes}}}"
+        )
+
+    def _found(self, before: str, product: str) -> tuple[str, str, str]:
+        """Copies of words, of scales that go past registers, and of other scales."""
+        words = self._copied(self.words, lambda steps: f"{before}{steps}{product}")
+        scales = self._copied(self.scales, lambda steps: f"{before}{words}{product}{steps}")
+        rest = (x for x in self.scales if f"{{array={x} " not in scales)
+        return words, scales, "".join(f" | stage-shared{{array={x} loop={self.whole}}}" for x in rest)
+
+    def _copied(self, arrays: Mapping[str, Scalar], script: Callable[[str], str]) -> str:
+        """Steps that copy ``arrays``, each by accesses as wide as can be, of a word at least."""
+        steps = ""
+        for x, e in arrays.items():
+            lanes = [n for n in (width // e.bytes for width in (ACCESS_BYTES, ACCESS_BYTES // 2, WORD)) if n]
+            tried = (f" | stage-shared{{array={x} loop={self.whole}{f' vec={n}' if n > 1 else ''}}}" for n in lanes)
+            steps += next((s for s in tried if self._able(script(steps + s))), "")
+        return steps
 
 
 def _step(terms: For) -> int:
@@ -122,11 +161,11 @@ def _step(terms: For) -> int:
     return min(groups, default=STEP // 2)
 
 
-def _scales(kernel: Kernel, sums: Sums, factor: str) -> list[str]:
-    """Arrays of floats that the sum reads beside its ``factor``."""
+def _reads(kernel: Kernel, sums: Sums) -> dict[str, Scalar]:
+    """The arrays of numbers that a sum reads, with the types of their elements."""
     reads = (a for a in accesses(kernel) if a.mode == "read" and any(y.stmt is sums.terms for y in a.axes))
-    floats = (a.buffer.name for a in reads if getattr(getattr(a.buffer.type, "elem", None), "is_float", False))
-    return [x for x in dict.fromkeys(floats) if x != factor]
+    types = ((a.buffer.name, getattr(a.buffer.type, "elem", None)) for a in reads)
+    return {x: e for x, e in types if isinstance(e, Scalar)}
 
 
 __all__ = ["packed_weights"]

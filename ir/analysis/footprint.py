@@ -5,6 +5,8 @@ apart; the five taps ``a[y * nx + x]``, ``a[(y - 1) * nx + x]``... of a tile of 
 is *delinearised* by its own strides: loop variables with one coefficient share a dimension, and taps whose bases differ
 by whole strides differ by an offset in that dimension. Constant offsets are split into rows so that the box is
 smallest: the taps of a star are in the rows nearest to them, ``p[k * 3]``, ``p[k * 3 + 1]``, ``p[k * 3 + 2]`` in one.
+Words that hold several elements, ``w[row * words + k / 8]``, are touched one after the other, where a tile of ``k``
+begins with a whole one and ends with one.
 
 Literature: Maslov, "Delinearization" (PLDI 1992); Grosser et al., "Optimistic delinearization of parametrically sized
 arrays" (ICS 2015).
@@ -13,17 +15,18 @@ arrays" (ICS 2015).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
-from ktc.ir.arith.affine import linear_form
+from ktc.ir.arith.affine import is_unit_stride, linear_form
 from ktc.ir.arith.loop_extents import Extent, extent_of
 from ktc.ir.arith.polynomial import Polynomial, difference, from_polynomial, minus, plus, polynomial, scaled, times
-from ktc.ir.fold import add, cast, i32, is_const, mul, sub
-from ktc.ir.nodes import Expr, For, Par, Reduce, Scan, Sym, Var
+from ktc.ir.fold import add, cast, cdiv, i32, is_const, mul, simplify, sub
+from ktc.ir.nodes import Binary, Call, Const, Expr, For, Par, Reduce, Scan, Sym, Var, fresh
 from ktc.ir.types import I32
-from ktc.ir.walk import used
+from ktc.ir.walk import map_expr, substitute_expr, used, walk_expr
 
 Loop: TypeAlias = For | Par | Reduce | Scan
 
@@ -88,18 +91,25 @@ class Unknown:
 
 @dataclass(frozen=True)
 class _Raw:
-    """An access before dimensions are known: (loop, coefficient) pairs, and its address at the start of all loops."""
+    """An access before dimensions are known: (loop, coefficient) pairs, and its address at the start of all loops.
+    ``words``: what counters of words are, of loops that stand for others."""
 
     touch: Touch
     moves: tuple[tuple[Loop, Polynomial], ...]
     base: Polynomial
+    words: Mapping[Sym, Expr]
 
 
-def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> Footprint | Unknown:
-    """The box of ``touches``. ``most(e)`` is the largest value of a static expression, or None."""
+def footprint(
+    touches: Sequence[Touch],
+    most: Callable[[Expr], int | None],
+    multiple: Callable[[Expr, int], bool] = lambda e, n: False,
+) -> Footprint | Unknown:
+    """The box of ``touches``. ``most(e)`` is the largest value of a static expression, or None; ``multiple(e, n)`` is
+    whether ``e`` is known to be a multiple of ``n``."""
     raws: list[_Raw] = []
     for t in touches:
-        raw = _raw(t)
+        raw = _raw(t, multiple)
         if isinstance(raw, Unknown):
             return raw
         raws.append(raw)
@@ -114,12 +124,13 @@ def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> F
     return _box(raws, strides, offsets, touches[0].index)
 
 
-def _raw(t: Touch) -> _Raw | Unknown:
-    movers = [s for s in t.loops if s.var in used(t.index)]
-    form = linear_form(t.index, [s.var for s in movers])
+def _raw(t: Touch, multiple: Callable[[Expr, int], bool]) -> _Raw | Unknown:
+    index, loops, words = _by_words(t, multiple)
+    movers = [s for s in loops if s.var in used(index)]
+    form = linear_form(index, [s.var for s in movers])
     if form is None:
         return Unknown("the index is not affine in the loops", t.index)
-    inner: set[Sym] = {s.var for s in t.loops}
+    inner: set[Sym] = {s.var for s in loops}
     base = polynomial(form.rest)
     moves: list[tuple[Loop, Polynomial]] = []
     for s in movers:
@@ -136,7 +147,37 @@ def _raw(t: Touch) -> _Raw | Unknown:
         base = plus(base, times(c, polynomial(lo)))
     if any(used(f) & inner for factors in base for f in factors):
         return Unknown("the index is not affine in the loops", t.index)
-    return _Raw(t, tuple(moves), base)
+    return _Raw(t, tuple(moves), base, words)
+
+
+def _by_words(t: Touch, multiple: Callable[[Expr, int], bool]) -> tuple[Expr, tuple[Loop, ...], dict[Sym, Expr]]:
+    """The index and the loops of ``t`` with a loop over words in place of each one whose counter is only known divided
+    there, and what the words' counters are."""
+    index, loops, words = t.index, list(t.loops), dict[Sym, Expr]()
+    inner = {s.var for s in t.loops}
+    for k, s in enumerate(t.loops):
+        found = {x for x in walk_expr(index) if _divides(x, s.var)}
+        x, reach, lo = next(iter(found), None), extent_of(s), s.init if isinstance(s, For) else s.lo
+        if len(found) != 1 or not isinstance(x, Binary) or not isinstance(x.b, Const) or reach is None:
+            continue
+        n, start = int(x.b.value), simplify(substitute_expr(x.a, {s.var: lo}))
+        if not isinstance(reach.cap, Const) or n < 2 or int(reach.cap.value) % n or not multiple(start, n):
+            continue
+        word = fresh("word", I32)
+        without = map_expr(index, lambda e, x=x, word=word: Var(word) if e == x else e)  # type: ignore[misc]
+        if s.var in used(without) or used(start) & inner:
+            continue
+        first = simplify(Binary("/", cast(start, I32), i32(n)))
+        ends = [i32(int(reach.cap.value) // n), *(cdiv(cast(c, I32), i32(n)) for c in reach.clips)]
+        last = reduce(lambda a, b: Call("min", (a, b), I32), (add(first, e) for e in ends))
+        loops[k] = Par(word, first, last, (), ())
+        index, words[word] = without, cast(x, I32)
+    return index, tuple(loops), words
+
+
+def _divides(x: Expr, v: Sym) -> bool:
+    """Whether ``x`` is a number of elements along ``v`` divided by a number."""
+    return isinstance(x, Binary) and x.op == "/" and isinstance(x.b, Const) and is_unit_stride(x.a, v)
 
 
 # --------------------------------------------------------------------------------------------------------- dimensions
@@ -257,7 +298,8 @@ def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], 
     taps = []
     for r, mine_sides in zip(raws, sides):
         moved = [Side(s.offset - low[d], s.movers) for d, s in enumerate(mine_sides)]
-        taps.append(Tap(r.touch, tuple(_coord(moved[d]) for d in kept), tuple(moved[d] for d in kept)))
+        coords = tuple(substitute_expr(_coord(moved[d]), r.words) for d in kept)
+        taps.append(Tap(r.touch, coords, tuple(moved[d] for d in kept)))
     return Footprint(from_polynomial(base, at.type), tuple(dims), tuple(taps))
 
 
@@ -302,8 +344,6 @@ def _coord(s: Side) -> Expr:
 
 def within(side: Side, t: Expr, size: Expr) -> list[Expr]:
     """Conditions under which coordinate ``t`` of a box of ``size`` is one that a tap with this side touches."""
-    from ktc.ir.nodes import Binary
-
     out: list[Expr] = [Binary(">=", t, i32(side.offset))] if side.offset else []
     choices: list[list[tuple[Expr, bool]]] = [[]]
     for loop, step in side.movers:

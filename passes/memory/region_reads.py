@@ -15,6 +15,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.analysis.order import places
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -132,7 +133,7 @@ def _tile(
 ) -> tuple[Footprint, Contents]:
     """One tile for the reads of ``group``: its box, and what it holds."""
     touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
-    box = footprint(touches, lambda e: _most(kernel, e))
+    box = footprint(touches, lambda e: _most(kernel, e), lambda e, n: facts_of(kernel, REWRITES).multiple_of(e, n))
     if isinstance(box, Unknown):
         why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
         raise Refusal("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))

@@ -28,14 +28,15 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from math import gcd
+from math import gcd, prod
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import pinned, places
-from ktc.ir.arith.affine import is_unit_stride
+from ktc.ir.arith.affine import cancelled, is_unit_stride
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.arith.loop_extents import Extent, extent_of
+from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fields import with_children
 from ktc.ir.fold import add, binary, cast, evaluate, i32, mul, simplify, sub
@@ -61,8 +62,20 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.purity import is_removable
+from ktc.ir.storage import is_shared
 from ktc.ir.types import BF16, F16, I32, Array, Ptr, Scalar, scalar_of
-from ktc.ir.walk import assigned, declared, loads_in, map_body, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    assigned,
+    declared,
+    loads_in,
+    map_body,
+    map_expr,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 from ktc.passes.core.argument_kinds import Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -79,6 +92,9 @@ from .tile_copy import thread_levels
 
 MOST = 8192
 """Elements of a table of factors at most; of one of 16 bits twice as many."""
+
+MOST_ROUNDS = 8
+"""Runs of a table that a thread fills, at most, for all of them to be written out."""
 
 HELD = {t.name: t for t in (F16, BF16)}
 """Types that tensor cores take, in which factors may be held."""
@@ -189,7 +205,7 @@ class _Reader:
         self.facts = Facts(kernel, REWRITES)
         self.names = definitions(kernel.body, loads=True)
         self.own = ({*declared(tile[0].body), *assigned(tile[0].body)} | {p.var for p in tile}) - {sums.var}
-        self.written = assigned(kernel.body)
+        self.written, self.own_writes = assigned(kernel.body), assigned((tile[0],))
         self.reads: dict[Expr, Expr] = {}
         self.factors: dict[Expr, Factor] = {}
 
@@ -225,7 +241,9 @@ class _Reader:
         )
 
     def _is_constant(self, x: Load) -> bool:
-        """Whether ``x`` reads global memory that the kernel leaves alone."""
+        """Whether ``x`` reads global memory that the kernel leaves alone, or a tile that is filled already."""
+        if is_shared(x.buffer):
+            return x.buffer not in self.own_writes
         return (
             isinstance(x.buffer.type, Ptr) and x.buffer not in self.written and not written_over(self.kernel, x.buffer)
         )
@@ -242,12 +260,27 @@ class _Reader:
         if self.held is None:
             sym = fresh("factor_s", Array(scalar_of(value.type), (sides[0].size, sides[1].size), "shared"))
             return Factor(sym, value, sides[0], sides[1], others)
+        for side in sides:
+            value = map_expr(value, lambda e, side=side: self._in_tile(e, side))  # type: ignore[misc]
         terms, beside = self.sums.var, across.var
         along = _is_packed(value, terms) or not (_is_packed(value, beside) or _runs_along(value, terms, beside))
         run = gcd(UNIT // self.held.bytes, int((sizes[0] if along else sizes[1]) or 1))
         shape = (sides[1].size, sides[0].size) if along else (sides[0].size, sides[1].size)
         sym = fresh("factor_s", Array(self.held, shape, "shared"))
         return Factor(sym, value, sides[0], sides[1], others, along, run)
+
+    def _in_tile(self, e: Expr, side: Side) -> Expr:
+        """``e``, where it is the word or the place in a word of an element, by the place in a tile that begins with a
+        whole word."""
+        v = side.loop.var
+        if not isinstance(e, Binary) or e.op not in ("/", "%") or not isinstance(e.b, Const):
+            return e
+        start = substitute_expr(e.a, {v: side.start})
+        if not is_unit_stride(e.a, v) or not self.facts.multiple_of(start, int(e.b.value)):
+            return e
+        place = simplify(sub(Var(v), side.start))
+        inside = Binary(e.op, cast(place, scalar_of(e.type)), e.b)
+        return inside if e.op == "%" else add(simplify(Binary("/", start, e.b)), inside)
 
     def _side(self, s: For | Par) -> Side:
         reach = extent_of(s)
@@ -276,7 +309,7 @@ def _from(v: Sym, start: Expr) -> Expr:
 
 
 def _staged(kernel: Kernel, found: Found) -> Kernel:
-    threads = (*thread_levels(kernel.body), Level("seq"))
+    threads = thread_levels(kernel.body)
     reading = _without_unused(map_body((found.band.holder,), lambda s: _read_instead(s, found)))
     fills = tuple(_fill(f, threads) for f in found.factors)
     arrays = [Alloc(f.sym, align=16) for f in found.factors]
@@ -320,7 +353,17 @@ def _fill(f: Factor, threads: Dist) -> Par:
     lane = Var(v) if f.run > 1 else i32(0)
     at = {id(inner): simplify(add(mul(start, i32(f.run)), lane)), id(outer): other}
     value, place = _value(f, at[id(f.terms)], at[id(f.across)]), f.place(at[id(f.terms)], at[id(f.across)])
-    return Par(i, i32(0), simplify(mul(length, cast(outer.size, I32))), threads, _run(f, v, place, value))
+    many = simplify(mul(length, cast(outer.size, I32)))
+    rounds = Level("seq") if f.run == 1 else _rounds(many, threads)
+    return Par(i, i32(0), many, (*threads, rounds), _run(f, v, place, value))
+
+
+def _rounds(many: Expr, threads: Dist) -> Level:
+    """What ``threads`` do one after the other of ``many``: written out where they are few, so that what each reads is
+    on its way at once."""
+    count, at_once = evaluate(many, {}), prod(evaluate(lv.n, {}) or 0 for lv in threads if lv.n is not None)
+    each = -(-int(count) // int(at_once)) if count and at_once else 0
+    return Level("unroll", i32(each)) if 0 < each <= MOST_ROUNDS else Level("seq")
 
 
 def _neighbours_share_a_row(f: Factor, inner: Sym, outer: Sym) -> bool:
@@ -347,7 +390,7 @@ def _value(f: Factor, term: Expr, across: Expr) -> Expr:
     """The factor of one place of the tile, or 0 beyond its edges."""
     at = ((f.terms, term), (f.across, across))
     places_ = {s.loop.var: add(s.start, cast(x, scalar_of(s.loop.var.type))) for s, x in at}
-    value = _as(scalar_of(f.sym.type), substitute_expr(f.value, places_))
+    value = _as(scalar_of(f.sym.type), map_expr(substitute_expr(f.value, places_), _placed))
     inside = [binary("<", cast(x, scalar_of(c.type)), c) for s, x in at for c in s.extent.clips]
     for p in f.others:
         reach = extent_of(p)
@@ -356,6 +399,16 @@ def _value(f: Factor, term: Expr, across: Expr) -> Expr:
         every = reduce(lambda a, b: Binary("&&", a, b), inside)
         value = Select(every, value, Const(0.0, scalar_of(value.type)))
     return value
+
+
+def _placed(e: Expr) -> Expr:
+    """``e``, a digit of a place in a tile or a load of one, without the start of the tile, which comes and goes."""
+    if isinstance(e, Binary) and e.op in ("/", "%"):
+        return dataclasses.replace(e, a=cancelled(e.a))
+    if not isinstance(e, Load) or not is_shared(e.buffer):
+        return e
+    index = (from_polynomial(polynomial(i), scalar_of(i.type)) for i in e.index)
+    return dataclasses.replace(e, index=tuple(index))
 
 
 def _runs_along(value: Expr, terms: Sym, across: Sym) -> bool:

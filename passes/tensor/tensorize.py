@@ -43,7 +43,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.loop_extents import extent
-from ktc.ir.fold import binary, cast, i32, is_const, mul, simplify
+from ktc.ir.fold import binary, cast, i32, is_const, mul, product, simplify, sub
 from ktc.ir.fragments import FRAGMENTS, Fragment, Layout, takes
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -226,12 +226,19 @@ def _whole_block(body: Body, before: Dist, maps: Iterable[Dist]) -> Body:
     ``maps``: fills of tables and copies that were there already."""
     threads = thread_levels(tuple(Par(fresh("i", I32), i32(0), i32(0), m, ()) for m in maps))
 
+    as_many = is_const(simplify(sub(_count(threads), _count(before))), 0)
+
     def on(s: Stmt) -> Stmt:
-        if isinstance(s, Par) and before and s.dist[: len(before)] == before:
-            return dataclasses.replace(s, dist=(*threads, *s.dist[len(before) :]))
-        return s
+        if not isinstance(s, Par) or not before or s.dist[: len(before)] != before:
+            return s
+        rounds = s.dist[len(before) :] if as_many else (Level("seq"),)
+        return dataclasses.replace(s, dist=(*threads, *rounds))
 
     return map_body(body, on)
+
+
+def _count(threads: Dist) -> Expr:
+    return product([lv.n for lv in threads if lv.n is not None])
 
 
 def _blocked(s: Par) -> bool:

@@ -158,3 +158,28 @@ def test_values_that_16_bits_do_not_hold_stay() -> None:
         text = text.replace(name, written)
     tiled, staged = HALVES.rsplit(" | ", 1)
     assert refused(applied(parse_kernel(text), tiled), staged).code == "E-FACTOR-NONE"
+
+
+COPIED = HALVES.replace("stage-factors", "stage-shared{array=w loop=k_tile} | stage-factors")
+
+
+@pytest.mark.parametrize("where, tile, read", [
+    (ALONG_TERMS, "i32[16, 2]", "w_s[factor_i / 2, (factor_i % 2 * 8 + factor_v) / 8]"),
+    (COLUMNS, "i32[2, 16]", "w_s[(factor_i / 16 * 8 + factor_v) / 8, factor_i % 16]"),
+    (ACROSS, "i32[16, 2]", "w_s[factor_i / 2, (factor_i % 2 * 8 + factor_v) / 8]"),
+])  # fmt: skip
+def test_words_of_a_tile_are_copied_and_unpacked_where_they_are(where: dict[str, str], tile: str, read: str) -> None:
+    """A tile of 16 terms, or columns, has two words of eight elements each."""
+    k = packed(where)
+    after = applied(k, COPIED)
+    text = body_of(after)
+    assert f"array w_s: shared {tile}" in text and read in text
+    assert differs(k, after, SMALL) is None
+
+
+def test_words_that_a_tile_may_begin_in_the_middle_of_are_no_box() -> None:
+    text = PACKED.replace("for k in 0..terms", "for k in 3..terms")
+    for name, written in ALONG_TERMS.items():
+        text = text.replace(name, written)
+    tiled = applied(parse_kernel(text), HALVES.rsplit(" | ", 1)[0].replace("tail=exact", "tail=cut"))
+    assert refused(tiled, "stage-shared{array=w loop=k_tile}").code == "E-STAGE-FOOTPRINT"

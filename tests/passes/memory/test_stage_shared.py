@@ -165,7 +165,7 @@ BROKEN_OFF = "      for k in 0..3\n        if C[row] > 0.0\n          break\n   
     ("source", "script", "code"),
     [
         (ROWS + "      C[row] = A[row * row]\n", AT, "E-STAGE-FOOTPRINT"),
-        (ROWS + "      C[row] = A[row / 2]\n", AT, "E-STAGE-FOOTPRINT"),
+        (ROWS + "      C[row] = A[row / 3]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      for k in 0..K\n        C[row] = A[row * K + k]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      for k in 0..3\n        C[row] = k > 1 ? A[row] : 0.0\n", AT, "E-STAGE-GUARD"),
         (ROWS + "      C[row] = C[row] > 0.0 ? A[row] : 0.0\n", AT, "E-STAGE-GUARD"),
@@ -196,8 +196,8 @@ def test_a_copy_without_its_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = region_reads.footprint
 
-    def wrong(touches, most):
-        box = right(touches, most)
+    def wrong(touches, *known):
+        box = right(touches, *known)
         shifted = [dataclasses.replace(t, coords=(t.coords[0], u.coords[1]))
                    for t, u in zip(box.taps, (*box.taps[1:], box.taps[0]))]  # fmt: skip
         return dataclasses.replace(box, taps=tuple(shifted))

@@ -1,9 +1,9 @@
 """Addresses that come from an array of pointers: which of its rows each is in, and how far into it.
 
-    var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
-    var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
-    var pointer_1: f32* = at as.c (f32*)        the same place
-    kept[i] = x[j]                              an array of the kernel's that holds rows
+var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
+var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
+var pointer_1: f32* = at as.c (f32*)        the same place
+kept[i] = x[j]                              an array of the kernel's that holds rows
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Addresses:
 
     def counted_in(self, table: Sym) -> Scalar:
         """The type of integers in which rows of ``table`` are counted."""
-        rows = [a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None]
+        rows = [
+            a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None
+        ]
         found = {r.type for r in rows if not isinstance(r, Const)}
         only = found.pop() if len(found) == 1 else I64 if found else I32
         return only if isinstance(only, Scalar) else I64
