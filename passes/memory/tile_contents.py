@@ -206,7 +206,7 @@ def _affine(coeffs: Mapping[Index, Expr], rest: Expr, tap: Tap, cell: Sequence[S
             each = {f: k // step for f, k in mine.items()}
             out = plus(out, times(mine, polynomial(loop.init if isinstance(loop, For) else loop.lo)))
         if each:
-            out = plus(out, times(each, minus(polynomial(Var(c)), constant(side.offset))))
+            out = plus(out, times(each, minus(polynomial(Var(c)), constant(side.start))))
     return None if any(left.values()) else out
 
 
