@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
 from ktc.ir.analysis.order import places
@@ -44,18 +45,38 @@ from ktc.passes.shared.tile_edges import nonempty
 
 from .tile_contents import Contents
 
+X = TypeVar("X")
+
 AXIS = {"lane": "x", "warp": "y"}
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``), in one loop
-    or in one a dimension (``by_rows``); elements that nobody reads become zero (``fills``) or are left as they are."""
+    """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``) or with the
+    one last that the loop ``inner`` moves along, in one loop or in one a dimension (``by_rows``); elements that nobody
+    reads become zero (``fills``) or are left as they are."""
 
     vec: Expr
     transpose: bool = False
     by_rows: bool = False
     fills: bool = True
+    inner: str = ""
+
+    def laid_out(self, box: Footprint, along: Sequence[X]) -> tuple[X, ...]:
+        """``along``, something for each dimension of ``box``, in the order of the tile's dimensions."""
+        if self.transpose:
+            return tuple(reversed(along))
+        if not self.inner:
+            return tuple(along)
+        at = self.moved(box)
+        assert at is not None
+        return (*along[:at], *along[at + 1 :], along[at])
+
+    def moved(self, box: Footprint) -> int | None:
+        """The dimension that ``inner`` moves along; None if there is none."""
+        sides = zip(*(t.sides for t in box.taps))
+        names = [{m.var.stem for side in mine for m, _ in side.movers} for mine in sides]
+        return next((d for d, mine in enumerate(names) if self.inner in mine), None)
 
 
 @dataclass(frozen=True)
@@ -110,7 +131,7 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     if cond is not None and c.style.fills:
         value = Select(cond, value, c.holds.pad or Const(0.0 if t.is_float else 0, t))
     where = [*at[:-1], last]
-    store: Stmt = Store(c.tile, tuple(reversed(where)) if c.style.transpose else tuple(where), value)
+    store: Stmt = Store(c.tile, c.style.laid_out(c.box, where), value)
     if not single:
         store = Par(var=lanes, lo=i32(0), hi=vec, dist=(Level("vec", vec),), body=(store,))
     if cond is not None and not c.style.fills:
