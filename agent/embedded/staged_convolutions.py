@@ -88,10 +88,10 @@ def staged_convolutions(
             continue
         proposed = 0
         for tile in tiles(found, trips, units):
-            steps = f"{before}{_steps(found, tile, facts, trips)}"
-            if applies(steps):
-                yield steps, WHY, GAIN
-                proposed += 1
+            ways = [f"{before}{_steps(found, tile, facts, ahead)}" for ahead in (True, False)]
+            able = [steps for steps in ways if applies(steps)]
+            yield from ((steps, WHY, GAIN) for steps in able)
+            proposed += bool(able)
             if proposed >= TRIED:
                 break
 
@@ -131,17 +131,17 @@ def _over(n: int | None, size: int) -> float:
     return 1.0 if n is None else -(-n // size) * size / max(1, n)
 
 
-def _steps(found: Convolution, t: Tile, facts: Sequence[KernelFacts], trips: Mapping[str, int | None]) -> str:
-    """All steps that make ``t`` a block's."""
+def _steps(found: Convolution, t: Tile, facts: Sequence[KernelFacts], ahead: bool) -> str:
+    """All steps that make ``t`` a block's; ``ahead``: while it adds up, what is next is copied."""
     assert found.over is not None
     terms = max(1, TERMS // math.prod(map(turns, found.taps)))
     terms = 1 << (terms.bit_length() - 1)
     whole = counting_on_multiples([(found.over.trip, terms)], facts)
     tail = "exact" if whole or terms == 1 else "cut"
-    return whole + _tiled(found, t, tail, terms)
+    return whole + _tiled(found, t, tail, terms, ahead)
 
 
-def _tiled(found: Convolution, t: Tile, tail: str, terms: int) -> str:
+def _tiled(found: Convolution, t: Tile, tail: str, terms: int, ahead: bool = False) -> str:
     """Steps by which a block has ``t`` and goes through ``terms`` input channels at a time."""
     assert found.over is not None
     k, x, c = found.channels.name, found.columns.name, found.over.name
@@ -164,11 +164,13 @@ def _tiled(found: Convolution, t: Tile, tail: str, terms: int) -> str:
         for a in (*found.weights, *found.inputs)
     )
     padded = "".join(f" | pad-shared{{array={w}_s by=4}}" for w in found.weights)
+    copied = f" | async-copy{{loop={loop}}} | multi-buffer{{loop={c}_tile stages=2}}" if ahead else ""
     unrolled = "".join(f" | {step}" for step in written_out(found.taps))
     return (
         f"tile{{loops={','.join(sizes)} sizes={','.join(map(str, sizes.values()))}}}{joint}"
         f" | map{{{' '.join(f'{name}=[{each}]' for name, each in levels.items())}}}"
-        f" | tile{{loops={c} sizes={terms} tail={tail}}} | register-tile{{loop={loop}}}{staged}{padded}{unrolled}"
+        f" | tile{{loops={c} sizes={terms} tail={tail}}} | register-tile{{loop={loop}}}"
+        f"{staged}{padded}{copied}{unrolled}"
     )
 
 
