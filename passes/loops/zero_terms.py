@@ -252,7 +252,7 @@ class _Iterations:
             if left is None or s.var in used(index) or not any(s.var in used(c) for c in left):
                 continue
             ends += [e for p in self.around for e in (p.lo, p.hi)]
-            left = None if any(s.var in used(e) for e in ends) else for_some(s, left, sure=True)
+            left = None if any(s.var in used(e) for e in ends) else for_some(s, left)
         for loop in self.inside:
             left = None if left is None else _for_all(loop, left)
         params = {p.sym for p in self.kernel.params}

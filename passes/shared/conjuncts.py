@@ -46,13 +46,13 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, Scalar) and e.type.is_float  # !(a < b) is not a >= b for NaN
 
 
-def for_some(loop: Loop, conds: Iterable[Expr], sure: bool = False) -> list[Expr] | None:
-    """When some iteration of ``loop``, which has one, meets all of ``conds``; None where that is not known. ``sure``:
-    when one certainly does, which may be less often.
+def for_some(loop: Loop, conds: Iterable[Expr]) -> list[Expr] | None:
+    """What is enough for some iteration of ``loop``, which has one, to meet all of ``conds``; None where nothing is
+    known to be.
 
     Each bound of the counter from below has to be under each from above (Fourier-Motzkin), by so much that there is a
     multiple in between where both have the counter several times (Pugh's dark shadow); where one of them has it once,
-    that is exact for integers. What the loop's own bounds are to each other is for the caller to ask.
+    nothing less is enough. What the loop's own bounds are to each other is for the caller to ask.
     """
     told = [c for c in conds if loop.var in used(c)]
     rest = [c for c in conds if loop.var not in used(c)]
@@ -65,7 +65,7 @@ def for_some(loop: Loop, conds: Iterable[Expr], sure: bool = False) -> list[Expr
     for c in (*told, *own):
         p = below_zero(c)
         k = 0 if p is None else _times(p, loop)
-        if p is None or not k or (abs(k) > 1 and not sure):
+        if p is None or not k:
             return None
         sides[k > 0].append((p, abs(k), c in own))
     pairs = [(x, y) for x in sides[True] for y in sides[False] if not (x[2] and y[2])]
