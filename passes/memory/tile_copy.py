@@ -1,7 +1,8 @@
 """The loops of a cooperative copy: which element each iteration moves, under which condition, spread over all threads.
 
 One flat loop over the elements of the box in the buffer's own order, so that neighbouring threads read neighbouring
-addresses whatever the tile's layout and the block's shape; its coordinates come by division and remainder.
+addresses whatever the tile's layout and the block's shape; its coordinates come by division and remainder. Where the
+tile has another dimension last, a few elements of that come first.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ from .tile_contents import Contents
 
 X = TypeVar("X")
 
+TURNED = 4
+"""Elements of the dimension that becomes the last which neighbouring threads copy, before they go on in the buffer's
+own order: a warp reads four sectors, and in rows of the tile that are padded by as many elements each has a bank."""
+
 AXIS = {"lane": "x", "warp": "y"}
 
 
@@ -71,6 +76,12 @@ class Style:
         at = self.moved(box)
         assert at is not None
         return (*along[:at], *along[at + 1 :], along[at])
+
+    def turned(self, box: Footprint) -> int | None:
+        """The dimension that becomes the last of the tile, if it has groups of :data:`TURNED`."""
+        at = self.moved(box) if self.inner else None
+        size = None if at is None or at == len(box.dims) - 1 else box.dims[at].size
+        return at if isinstance(size, Const) and int(size.value) % TURNED == 0 else None
 
     def moved(self, box: Footprint) -> int | None:
         """The dimension that ``inner`` moves along; None if there is none."""
@@ -122,7 +133,15 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     facts: list[Need] = []
     if not single:
         facts = _vector_facts(c, kernel)
-    loops, at = _loops(c.buffer.name, [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))], threads, c.style.by_rows)
+    beside = c.style.turned(c.box) if single and not c.style.by_rows else None
+    if beside is None:
+        counts = [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))]
+        loops, at = _loops(c.buffer.name, counts, threads, c.style.by_rows)
+    else:
+        counts = [*sizes, i32(TURNED)]
+        counts[beside] = fold_node(Binary("/", sizes[beside], i32(TURNED)))
+        loops, (*at, among) = _loops(c.buffer.name, counts, threads, by_rows=False)
+        at[beside] = add(mul(at[beside], i32(TURNED)), among)
     start = at[-1] if single else mul(at[-1], vec)  # where the vector starts: its guard holds for all its lanes
     last = start if single else add(start, Var(lanes))
     t = scalar_of(c.buffer.type)
