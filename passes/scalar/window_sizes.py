@@ -149,13 +149,12 @@ def _step(a: Access, loop: Axis, around: Sequence[Axis], fixed: Mapping[Sym, int
     turn = a.strides.get(loop.name)
     if turn is None or not polynomial(turn):
         return None
-    for x in (x for x in around if x.name != loop.name):
-        stride = a.strides.get(x.name)
-        for step in (i32(1), *map(Var, fixed)) if stride is not None else ():
-            near, far, n = polynomial(turn), polynomial(stride), polynomial(step)  # type: ignore[arg-type]
-            if not minus(far, times(near, n)) or (far and not minus(near, times(far, n))):
-                return step
-    return None
+    steps: list[Expr] = [i32(1), *map(Var, fixed)]
+    near = polynomial(turn)
+    others = [polynomial(s) for x in around if x.name != loop.name and (s := a.strides.get(x.name)) is not None]
+    apart = (n for far in others for n in steps if not minus(far, times(near, polynomial(n))))
+    dilated = (n for far in others if far for n in steps if not minus(near, times(far, polynomial(n))))
+    return next((n for several in (apart, dilated) for n in several), None)
 
 
 def _offsets(a: Access, fixed: Mapping[Sym, int]) -> set[Sym]:
