@@ -149,7 +149,7 @@ def _window_sizes(raised: Kernel, bound: Mapping[str, int], sizes: Sequence[Size
     for kernel in _taken_apart(raised):
         counts = tap_counts(kernel, sizes)
         written, known = _bound(raised, {**bound, **{name: n for each in counts.values() for name, n in each.items()}})
-        for form in _taken_apart(known) if written and counts else ():
+        for form in _taken_apart(known if written else kernel) if counts else ():
             out |= window_sizes(form, counts, sizes)
     return out
 

@@ -40,6 +40,9 @@ CHOOSING = "if-convert"
 BUSY = 512
 """Threads of a unit from which on sums that wait for loads leave others to work on."""
 
+MOST_LAYERS = 2
+"""Loops around those of a convolution: over images, and over groups of channels."""
+
 MOST_TAPS = 7
 """Turns of a loop over taps that are still written out."""
 
@@ -69,6 +72,8 @@ def convolutions(
     threads: with its edges in code of their own, and choices where taps are still asked about, or as it is."""
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for found in found_convolutions(raised):
+        if len(found.layers) > 1:
+            continue  # there is an axis of blocks for one
         proposed = 0
         idle = {(channels, rows): _idle(found, channels, rows, units, trips) for channels, rows in SHAPES}
         for channels, rows in sorted(SHAPES, key=idle.__getitem__):
@@ -160,7 +165,7 @@ def found_convolutions(raised: Kernel) -> Iterator[Convolution]:
 
 def _of(over: Sequence[Axis], taps: Sequence[Axis], depth: int) -> Convolution | None:
     """The innermost ``depth`` parallel loops as those of a convolution in a plane (3) or a line (2)."""
-    if len(over) not in (depth, depth + 1) or not taps:
+    if not depth <= len(over) <= depth + MOST_LAYERS or not taps:
         return None
     channels, *rows, columns = over[-depth:]
     return Convolution(over[:-depth], channels, rows[0] if rows else None, columns, taps)

@@ -49,10 +49,15 @@ class Dim:
 
 @dataclass(frozen=True)
 class Side:
-    """Where a tap lies along one dimension: from ``offset`` on, ``sum(step * trips)`` of its loops far."""
+    """Where a tap lies along one dimension: from ``offset`` on, ``sum(|step| * trips)`` of its loops far."""
 
     offset: int
-    movers: tuple[tuple[Loop, int], ...]  # loops and their steps along the dimension
+    movers: tuple[tuple[Loop, int], ...]  # loops and their steps along the dimension, less than 0 if they go back
+
+    @property
+    def start(self) -> int:
+        """The coordinate at the start of all loops: those that go back begin at their far end."""
+        return self.offset + sum(-step * (_fixed(loop) - 1) for loop, step in self.movers if step < 0)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,10 @@ def _raw(t: Touch, multiple: Callable[[Expr, int], bool]) -> _Raw | Unknown:
             continue
         moves.append((s, c))
         base = plus(base, times(c, polynomial(lo)))
+        if _goes_back(c):
+            if not _fixed(s):
+                return Unknown(f"it runs backwards along '{s.var.name}'", t.index)
+            base = plus(base, scaled(c, _fixed(s) - 1))
     if any(used(f) & inner for factors in base for f in factors):
         return Unknown("the index is not affine in the loops", t.index)
     return _Raw(t, tuple(moves), base, words)
@@ -180,6 +189,17 @@ def _divides(x: Expr, v: Sym) -> bool:
     return isinstance(x, Binary) and x.op == "/" and isinstance(x.b, Const) and is_unit_stride(x.a, v)
 
 
+def _goes_back(c: Polynomial) -> bool:
+    """Whether an index falls with a loop that it has the coefficient ``c`` of."""
+    return all(k < 0 for k in c.values())
+
+
+def _fixed(loop: Loop) -> int:
+    """How often ``loop`` goes round, if that is always as often; else 0."""
+    reach = extent_of(loop)
+    return int(reach.cap.value) if reach is not None and isinstance(reach.cap, Const) and not reach.clips else 0
+
+
 # --------------------------------------------------------------------------------------------------------- dimensions
 
 
@@ -194,7 +214,7 @@ def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[P
             if set(c) == {()}:
                 own[content] = own.get(content, 0) + _iterations(s, most) - 1
             else:
-                primitive = {k: v // content for k, v in c.items()}
+                primitive = {k: v // (-content if _goes_back(c) else content) for k, v in c.items()}
                 if primitive not in symbolic:
                     symbolic.append(primitive)
         for k, n in own.items():
@@ -247,7 +267,7 @@ def _elements(
         last = first
         for r, own in zip(raws, offsets):
             steps = ((loop, _ratio(c, stride) or 0) for loop, c in r.moves)
-            last = max(last, own[d] + sum(n * (_iterations(loop, most) - 1) for loop, n in steps))
+            last = max(last, own[d] + sum(abs(n) * (_iterations(loop, most) - 1) for loop, n in steps))
         count *= last - first + 1
     return count
 
@@ -280,7 +300,7 @@ def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], 
         for loop, c in r.moves:
             d = next(d for d, s in enumerate(strides) if _ratio(c, s))
             step = _ratio(c, strides[d])
-            if step is None or step < 0:
+            if step is None or (step < 0 and not _goes_back(c)):
                 return Unknown(f"it runs backwards along '{loop.var.name}'", r.touch.index)
             mine[d].append((loop, step))
         sides.append([Side(o, tuple(m)) for o, m in zip(offs, mine)])
@@ -319,7 +339,7 @@ def _size(sides: Sequence[Side], low: int) -> Expr | None:
         end: Expr = i32(s.offset - low + 1)
         for loop, step in s.movers:
             cap = extent_of(loop).cap  # type: ignore[union-attr]
-            end = add(mul(sub(cast(cap, I32), i32(1)), i32(step)), end)  # type: ignore[arg-type]
+            end = add(mul(sub(cast(cap, I32), i32(1)), i32(abs(step))), end)  # type: ignore[arg-type]
         gap = None if best is None else polynomial(difference(end, best))
         if gap is None:
             best = end
@@ -332,7 +352,7 @@ def _size(sides: Sequence[Side], low: int) -> Expr | None:
 
 def _coord(s: Side) -> Expr:
     """Coordinate of the access: how far each loop is from its start, in steps."""
-    out: Expr = i32(s.offset)
+    out: Expr = i32(s.start)
     for loop, step in s.movers:
         lo = loop.init if isinstance(loop, For) else loop.lo
         out = add(mul(cast(difference(Var(loop.var), lo), I32), i32(step)), out)
@@ -350,7 +370,7 @@ def within(side: Side, t: Expr, size: Expr) -> list[Expr]:
         reach = extent_of(loop)
         assert reach is not None and reach.cap is not None
         options = [(reach.cap, True), *((c, False) for c in reach.clips)]
-        choices = [[*c, (mul(sub(cast(e, I32), i32(1)), i32(step)), full)] for c in choices for e, full in options]
+        choices = [[*c, (mul(sub(cast(e, I32), i32(1)), i32(abs(step))), full)] for c in choices for e, full in options]
     for chosen in choices:
         end: Expr = i32(side.offset + 1)
         for e, _ in chosen:

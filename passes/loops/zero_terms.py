@@ -35,7 +35,7 @@ from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.arith.comparisons import below_zero
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.polynomial import constant, from_polynomial, minus, plus, polynomial, scaled
-from ktc.ir.fold import both, evaluate
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -106,7 +106,8 @@ def _without_conditions(kernel: Kernel, loop: For) -> tuple[Kernel, tuple[Assume
     if any(not is_removable(c) or any(loads_in(c)) or below_zero(c) is None for c in conds):
         raise Refusal("E-ZERO-COND", f"in '{loop.var.name}' more is asked than how indices compare", places(loop))
     init = _start(kernel, around[-1].body, loop, total)
-    about = {s.var for s in (*around, *nest.loops)} & {x for c in conds for x in used(c)}
+    counters = {*(s.var for s in around), *(s.var for s in nest.loops)}
+    about = counters & {x for c in conds for x in used(c)}
     value, others = _with_zeros(nest, about, names)
     shown = _Iterations(kernel, around, nest.loops, conds)
     if not _never_written(kernel, [x.buffer for x in others]):
@@ -192,7 +193,7 @@ def _never_written(kernel: Kernel, buffers: Sequence[Sym]) -> bool:
 def _with_zeros(nest: _Nest, about: Collection[Sym], names: Mapping[Sym, Expr]) -> tuple[Expr, list[Load]]:
     """What the sum is updated to, with zeros for factors whose places depend on all of ``about``, what conditions are
     about, where these do not hold; and the other elements, which are read whatever they say."""
-    total, cond = nest.update.sym, reduce(both, nest.conds)
+    total, cond = nest.update.sym, reduce(lambda a, b: Binary("&&", a, b), nest.conds)
 
     def zeros(e: Expr) -> Expr:
         """``e``, a product, with zeros."""
@@ -200,7 +201,7 @@ def _with_zeros(nest: _Nest, about: Collection[Sym], names: Mapping[Sym, Expr]) 
             return dataclasses.replace(e, a=zeros(e.a), b=zeros(e.b))
         if isinstance(e, Cast):
             return dataclasses.replace(e, x=zeros(e.x))
-        if any(len(x.index) == 1 and about <= used(expand(x.index[0], names)) for x in loads_in(e)):
+        if any(len(x.index) == 1 and used(expand(x.index[0], names)) >= set(about) for x in loads_in(e)):
             assert isinstance(e.type, Scalar)
             return Select(cond, e, Const(0.0 if e.type.is_float else 0, e.type))
         return e

@@ -11,7 +11,8 @@ before                                             after stage-shared{array=A lo
 
 The copy is one flat loop ``A_i`` over all threads of the block (with ``vec=4``: lanes ``A_v`` inside), along the
 buffer's contiguous dimension, whatever the layout of the tile: ``transpose=yes`` stores it with its dimensions
-reversed; with ``copy=rows`` there is a loop a dimension, the last over ``thread.x``, the one before over ``thread.y``,
+reversed, ``inner=k`` with the one last that ``k`` moves along (a thread's channels of ``w[c, k, tap]``, as one vector);
+with ``copy=rows`` there is a loop a dimension, the last over ``thread.x``, the one before over ``thread.y``,
 without quotients where rows are no multiple of the block's. Elements that no access touches (beyond the edges, corners
 of a star) are not read; they hold zero, so a nest that reads staged arrays alone and fills private ones runs whole
 tiles without guards (``tiles.whole_tiles``). With ``fill=none`` they hold nothing: the nest keeps its guards, and a
@@ -69,6 +70,7 @@ class Arguments:
     loop: Loops = required("the loop whose body uses the tile: serial, or over blocks")
     vec: Size = option(ONE, "elements an access of the copy", knobs=(VEC,), least=1)
     transpose: bool = option(False, "store the tile with its dimensions reversed")
+    inner: str = option("", "the loop along which the tile's elements are neighbours; as in the buffer if not named")
     copy: Literal["flat", "rows"] = option("flat", "one loop over all elements, or one a dimension")
     fill: Literal["zero", "none"] = option("zero", "what elements of the tile that nobody reads hold")
 
@@ -78,7 +80,7 @@ class StageShared(Pass[Arguments]):
     summary = "a cooperative copy of a tile's footprint into shared memory"
     refusals = (
         "E-PLACE", "E-STAGE-ARRAY", "E-STAGE-WRITTEN", "E-STAGE-LOOP", "E-STAGE-NONE", "E-STAGE-FOOTPRINT",
-        "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-STAGE-FILL", "E-DIST-COVER",
+        "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-STAGE-FILL", "E-STAGE-INNER", "E-DIST-COVER",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -96,7 +98,9 @@ class StageShared(Pass[Arguments]):
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
         buffer, found = read_only(kernel, args.array), args.loop.find(kernel)
         kernel, vec = args.vec.declared(kernel, self.name)
-        style = Style(vec, args.transpose, args.copy == "rows", args.fill == "zero")
+        if args.inner and args.transpose:
+            raise Refusal("E-STAGE-INNER", "the tile is reversed, or has a loop's dimension last: not both")
+        style = Style(vec, args.transpose, args.copy == "rows", args.fill == "zero", args.inner)
         return _staged(kernel, buffer, found, style)
 
 
@@ -117,7 +121,10 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) ->
         allocs: list[Stmt] = []
         mine: list[Sym] = []
         for k, (box, holds) in enumerate(r.boxes):
-            shape = tuple(d.size for d in (reversed(box.dims) if style.transpose else box.dims))
+            if style.inner and style.moved(box) is None:
+                why = f"no loop '{style.inner}' moves along a dimension of the tile of '{buffer.name}'"
+                raise Refusal("E-STAGE-INNER", why, places(s))
+            shape = tuple(d.size for d in style.laid_out(box, box.dims))
             key = (id(r.path[-2]) if len(r.path) > 1 else 0, k, shape)  # loops side by side share their tile
             if key not in tiles:
                 tiles[key] = fresh(f"{buffer.name}_s", Array(scalar_of(buffer.type), shape, "shared"))
@@ -131,15 +138,15 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) ->
             kernel = assume(kernel, facts)
             nests += nest
             notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
-        arrays, copies, use = split_copies(reading(r, buffer, _from(mine, style.transpose)))
+        arrays, copies, use = split_copies(reading(r, buffer, _from(mine, r, style)))
         body = whole_tiles((*arrays, *copies, *nests, *use), r.path)
         kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
     return Result(kernel, tuple(dict.fromkeys(notes)))
 
 
-def _from(tiles: Sequence[Sym], transpose: bool) -> Callable[[int, tuple[Expr, ...]], Expr]:
+def _from(tiles: Sequence[Sym], r: Region, style: Style) -> Callable[[int, tuple[Expr, ...]], Expr]:
     """A read of one of ``tiles`` at coordinates of its box."""
-    return lambda k, coords: Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
+    return lambda k, coords: Load(tiles[k], style.laid_out(r.boxes[k][0], coords))
 
 
 def _placed(body: Body, loop: For | Par, alloc: Body, inside: Body) -> Body:

@@ -1,9 +1,7 @@
 """What the copy of a tile has to hold at each place for reads behind conditions and clamps.
 
 A read is *of its place* where its conditions and its address depend on the loops of the region through its coordinates
-in the footprint alone: then the copy can test them once an element, in place of each iteration that reads it. What
-depends on loops that read one element over and over, as weights that all pixels share, is copied where an iteration of
-theirs wants it. Clamps
+in the footprint alone: then the copy can test them once an element, in place of each iteration that reads it. Clamps
 (``min(max(y, 0), H - 1) * W``) are looked through for the coordinates, and applied by the copy.
 """
 
@@ -51,7 +49,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import substitute_expr, used, walk_expr
-from ktc.passes.shared.conjuncts import conjuncts_of, for_some
+from ktc.passes.shared.conjuncts import conjuncts_of
 
 from .guarded_reads import Read
 
@@ -93,7 +91,6 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
     cell = tuple(fresh(f"t{d}", I32) for d in range(len(box.dims)))
     address: Expr | None = None
     conds: list[tuple[Expr, ...]] = []
-    shared = False
     for tap, read in zip(box.taps, made):
         index = expand(read.load.index[0], names)
         plain = box.address([Var(c) for c in cell])
@@ -104,9 +101,6 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
         tests = [p for c in read.conds for p in conjuncts_of(expand(c, names))]
         if any(_may_not_run(c) for c in tests):
             raise NotOfPlace
-        wanted = _by_some(tests, read.loops, index)
-        shared |= wanted != tests
-        tests = wanted
         conds.append(without_implied(dict.fromkeys(_at_place(c, tap, cell, plain) for c in tests)))
     assert address is not None
     every = dict.fromkeys(c for mine in conds for c in mine)
@@ -117,23 +111,7 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
     out = Contents(cell, address, tuple(conds))
     pads = {r.padded.b for r in made if r.padded is not None}
     pad = next(iter(pads), None)
-    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 and not shared else out
-
-
-def _by_some(tests: Sequence[Expr], loops: Sequence[Loop], index: Expr) -> list[Expr]:
-    """When some iteration of those of ``loops`` that read one and the same element at ``index`` meets all ``tests``.
-
-    Raises:
-        NotOfPlace: where that is not known.
-    """
-    out = list(tests)
-    for s in loops:
-        if s.var not in used(index) and any(s.var in used(c) for c in out):
-            found = for_some(s, out)
-            if found is None:
-                raise NotOfPlace
-            out = found
-    return out
+    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 else out
 
 
 def without_implied(conds: Iterable[Expr]) -> tuple[Expr, ...]:
@@ -206,7 +184,7 @@ def _affine(coeffs: Mapping[Index, Expr], rest: Expr, tap: Tap, cell: Sequence[S
             each = {f: k // step for f, k in mine.items()}
             out = plus(out, times(mine, polynomial(loop.init if isinstance(loop, For) else loop.lo)))
         if each:
-            out = plus(out, times(each, minus(polynomial(Var(c)), constant(side.offset))))
+            out = plus(out, times(each, minus(polynomial(Var(c)), constant(side.start))))
     return None if any(left.values()) else out
 
 

@@ -1,13 +1,15 @@
 """The loops of a cooperative copy: which element each iteration moves, under which condition, spread over all threads.
 
 One flat loop over the elements of the box in the buffer's own order, so that neighbouring threads read neighbouring
-addresses whatever the tile's layout and the block's shape; its coordinates come by division and remainder.
+addresses whatever the tile's layout and the block's shape; its coordinates come by division and remainder. Where the
+tile has another dimension last, a few elements of that come first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
 from ktc.ir.analysis.order import places
@@ -44,18 +46,48 @@ from ktc.passes.shared.tile_edges import nonempty
 
 from .tile_contents import Contents
 
+X = TypeVar("X")
+
+TURNED = 4
+"""Elements of the dimension that becomes the last which neighbouring threads copy, before they go on in the buffer's
+own order: a warp reads four sectors, and in rows of the tile that are padded by as many elements each has a bank."""
+
 AXIS = {"lane": "x", "warp": "y"}
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``), in one loop
-    or in one a dimension (``by_rows``); elements that nobody reads become zero (``fills``) or are left as they are."""
+    """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``) or with the
+    one last that the loop ``inner`` moves along, in one loop or in one a dimension (``by_rows``); elements that nobody
+    reads become zero (``fills``) or are left as they are."""
 
     vec: Expr
     transpose: bool = False
     by_rows: bool = False
     fills: bool = True
+    inner: str = ""
+
+    def laid_out(self, box: Footprint, along: Sequence[X]) -> tuple[X, ...]:
+        """``along``, something for each dimension of ``box``, in the order of the tile's dimensions."""
+        if self.transpose:
+            return tuple(reversed(along))
+        if not self.inner:
+            return tuple(along)
+        at = self.moved(box)
+        assert at is not None
+        return (*along[:at], *along[at + 1 :], along[at])
+
+    def turned(self, box: Footprint) -> int | None:
+        """The dimension that becomes the last of the tile, if it has groups of :data:`TURNED`."""
+        at = self.moved(box) if self.inner else None
+        size = None if at is None or at == len(box.dims) - 1 else box.dims[at].size
+        return at if isinstance(size, Const) and int(size.value) % TURNED == 0 else None
+
+    def moved(self, box: Footprint) -> int | None:
+        """The dimension that ``inner`` moves along; None if there is none."""
+        sides = zip(*(t.sides for t in box.taps))
+        names = [{m.var.stem for side in mine for m, _ in side.movers} for mine in sides]
+        return next((d for d, mine in enumerate(names) if self.inner in mine), None)
 
 
 @dataclass(frozen=True)
@@ -101,7 +133,15 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     facts: list[Need] = []
     if not single:
         facts = _vector_facts(c, kernel)
-    loops, at = _loops(c.buffer.name, [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))], threads, c.style.by_rows)
+    beside = c.style.turned(c.box) if single and not c.style.by_rows else None
+    if beside is None:
+        counts = [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))]
+        loops, at = _loops(c.buffer.name, counts, threads, c.style.by_rows)
+    else:
+        counts = [*sizes, i32(TURNED)]
+        counts[beside] = fold_node(Binary("/", sizes[beside], i32(TURNED)))
+        loops, (*at, among) = _loops(c.buffer.name, counts, threads, by_rows=False)
+        at[beside] = add(mul(at[beside], i32(TURNED)), among)
     start = at[-1] if single else mul(at[-1], vec)  # where the vector starts: its guard holds for all its lanes
     last = start if single else add(start, Var(lanes))
     t = scalar_of(c.buffer.type)
@@ -110,7 +150,7 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Need]]
     if cond is not None and c.style.fills:
         value = Select(cond, value, c.holds.pad or Const(0.0 if t.is_float else 0, t))
     where = [*at[:-1], last]
-    store: Stmt = Store(c.tile, tuple(reversed(where)) if c.style.transpose else tuple(where), value)
+    store: Stmt = Store(c.tile, c.style.laid_out(c.box, where), value)
     if not single:
         store = Par(var=lanes, lo=i32(0), hi=vec, dist=(Level("vec", vec),), body=(store,))
     if cond is not None and not c.style.fills:

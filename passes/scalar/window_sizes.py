@@ -35,12 +35,12 @@ Sizes = Mapping[str, int | float]
 
 
 def tap_counts(kernel: Kernel, sizes: Sequence[Sizes]) -> dict[str, dict[str, int]]:
-    """Short serial loops of ``kernel``, in parallel form, by name: parameters that say how often each goes round, with
-    their values, where these are the same at all ``sizes``."""
+    """Short serial loops of ``kernel``, in parallel form, by name: parameters that say how often each goes round, if
+    any do, with their values, where these are the same at all ``sizes``."""
     fixed = _fixed(kernel, sizes)
     out: dict[str, dict[str, int]] = {}
     for loop in (x for a in accesses(kernel) for x in a.axes if x.kind == "for" and x.trip is not None):
-        turns = None if loop.trip is None or not used(loop.trip) else _number(loop.trip, fixed)
+        turns = None if loop.trip is None else _number(loop.trip, fixed)
         if loop.trip is not None and turns is not None and 1 <= turns <= MOST_TAPS:
             out[loop.name] = {v.name: fixed[v] for v in used(loop.trip)}
     return out
@@ -144,17 +144,17 @@ def _number(e: Expr, fixed: Mapping[Sym, int]) -> int | None:
 
 
 def _step(a: Access, loop: Axis, around: Sequence[Axis], fixed: Mapping[Sym, int]) -> Expr | None:
-    """How many turns of ``loop`` take ``a`` as far as the next iteration of another loop in ``around`` does: one, or a
-    parameter; None where neither does."""
+    """How many turns of ``loop`` take ``a`` as far as the next iteration of another loop of ``around``, or how many
+    such iterations as far as a turn does: one, or a parameter; None where neither does."""
     turn = a.strides.get(loop.name)
     if turn is None or not polynomial(turn):
         return None
-    for x in (x for x in around if x.name != loop.name):
-        stride = a.strides.get(x.name)
-        for step in (i32(1), *map(Var, fixed)) if stride is not None else ():
-            if not minus(polynomial(stride), times(polynomial(turn), polynomial(step))):  # type: ignore[arg-type]
-                return step
-    return None
+    steps: list[Expr] = [i32(1), *map(Var, fixed)]
+    near = polynomial(turn)
+    others = [polynomial(s) for x in around if x.name != loop.name and (s := a.strides.get(x.name)) is not None]
+    apart = (n for far in others for n in steps if not minus(far, times(near, polynomial(n))))
+    dilated = (n for far in others if far for n in steps if not minus(near, times(far, polynomial(n))))
+    return next((n for several in (apart, dilated) for n in several), None)
 
 
 def _offsets(a: Access, fixed: Mapping[Sym, int]) -> set[Sym]:

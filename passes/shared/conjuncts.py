@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ktc.ir.arith.comparisons import below_zero
 from ktc.ir.arith.counted_loops import counting
 from ktc.ir.arith.loop_extents import lower_bounds, upper_bounds
-from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus
+from ktc.ir.arith.polynomial import Polynomial, constant, from_polynomial, plus, scaled
 from ktc.ir.nodes import NEGATED, Binary, Cast, Const, Expr, For, Par, Reduce, Scan, Unary, Var
 from ktc.ir.types import BOOL, I32, Scalar, is_signed_integer
 from ktc.ir.walk import used
@@ -47,11 +47,12 @@ def _is_float(e: Expr) -> bool:
 
 
 def for_some(loop: Loop, conds: Iterable[Expr]) -> list[Expr] | None:
-    """When some iteration of ``loop``, which has one, meets all of ``conds``; None where that is not known.
+    """What is enough for some iteration of ``loop``, which has one, to meet all of ``conds``; None where nothing is
+    known to be.
 
-    Each bound of the counter from below has to be under each from above (Fourier-Motzkin); with the counter itself in
-    all of them, in steps of one, that is exact for integers. What the loop's own bounds are to each other is for the
-    caller to ask.
+    Each bound of the counter from below has to be under each from above (Fourier-Motzkin), by so much that there is a
+    multiple in between where both have the counter several times (Pugh's dark shadow); where one of them has it once,
+    nothing less is enough. What the loop's own bounds are to each other is for the caller to ask.
     """
     told = [c for c in conds if loop.var in used(c)]
     rest = [c for c in conds if loop.var not in used(c)]
@@ -60,16 +61,22 @@ def for_some(loop: Loop, conds: Iterable[Expr]) -> list[Expr] | None:
         return None
     own = [Binary(">=", Var(loop.var), lo) for lo in lower_bounds(form.lo)]
     own += [Binary("<", Var(loop.var), hi) for hi in upper_bounds(form.hi)]
-    sides: dict[int, list[tuple[Polynomial, bool]]] = {1: [], -1: []}
+    sides: dict[bool, list[tuple[Polynomial, int, bool]]] = {True: [], False: []}
     for c in (*told, *own):
         p = below_zero(c)
-        k = None if p is None else _times(p, loop)
-        if p is None or k not in sides:
+        k = 0 if p is None else _times(p, loop)
+        if p is None or not k:
             return None
-        sides[k].append((p, c in own))
-    pairs = [(a, b) for a, mine in sides[1] for b, also in sides[-1] if not (mine and also)]
-    joined = [plus(plus(a, b), constant(1)) for a, b in pairs]
+        sides[k > 0].append((p, abs(k), c in own))
+    pairs = [(x, y) for x in sides[True] for y in sides[False] if not (x[2] and y[2])]
+    joined = [_between(p, m, q, n) for (p, m, _), (q, n, _) in pairs]
     return rest + [Binary("<", from_polynomial(p, I32), Const(0, I32)) for p in joined if not _is_negative(p)]
+
+
+def _between(p: Polynomial, m: int, q: Polynomial, n: int) -> Polynomial:
+    """What is below zero only where some integer x is between ``p``, which is ``m * x`` and more, and ``q``, which is
+    ``-n * x`` and more: both are below zero there."""
+    return plus(plus(scaled(p, n), scaled(q, m)), constant(m + n - 1 + (m - 1) * (n - 1)))
 
 
 def _times(p: Polynomial, loop: Loop) -> int:

@@ -99,7 +99,7 @@ def _eval(w: Walk, s: Eval, state: State) -> list[State]:
 def _if(w: Walk, s: If, state: State) -> list[State]:
     w.visit(s.cond, state)
     if asks_for_nan(s.cond):
-        return w.body(s.orelse, state)  # sums that go wrong are summed again
+        return w.body(s.orelse, [state])  # sums that go wrong are summed again
     found = w.cut(state, s.cond)
     if found is None:
         return w.unsure(state, s.then, s.orelse)

@@ -42,18 +42,18 @@ class Access:
         self.column: slice | None = None
         """The places of all lanes, where each touches the same scalar of its own row."""
         if buffer.owner is frame and act is None and ok is None and flat.ndim == 0 and not self.is_vector:
-            self.column = slice(int(flat), buffer.size * frame.n, buffer.size)
+            self.column = buffer.column(flat)
             return
         if buffer.owner is not None:
-            flat = flat + buffer.starts(frame, act)
-        self.pos = flat[..., None] + np.arange(self.moved) if self.is_vector else flat
+            flat = buffer.places(frame, act, flat)
+        self.pos = flat[..., None] + np.arange(self.moved) * buffer.step if self.is_vector else flat
         if ok is not None:
             self.pos = np.minimum(self.pos, len(buffer.data) - 1)
 
     @cached_property
     def pos(self) -> np.ndarray:
         assert self.column is not None
-        return np.arange(self.column.start, self.column.stop, self.column.step)
+        return np.arange(self.column.start, self.column.stop, self.column.step or 1)
 
     def _out_of_bounds(self, flat, ok) -> None:
         bad = np.broadcast_to(~ok, (self.frame.count(self.act),))
@@ -186,8 +186,8 @@ def own_places(state: State, sym: Sym, frame: Frame, act: Active, index: list) -
     if ok is not None or moved > 1:
         return None
     if act is None and flat.ndim == 0 and b.owner is frame:
-        return b, slice(int(flat), b.size * frame.n, b.size)
-    return b, flat + b.starts(frame, act)
+        return b, b.column(flat)
+    return b, b.places(frame, act, flat)
 
 
 def read_own(state: State, own: tuple[Buffer, Any]) -> np.ndarray:

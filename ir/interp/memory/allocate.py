@@ -45,6 +45,7 @@ def allocate(machine: Machine, sym: Sym, frame: Frame, act: Active, dynamic: boo
     iterations = state.geometry is None
     if state.sanitize and state.order is not None and (shared or iterations):
         buffer.shadow = Shadow(len(data), local=shared, owner=owner)
+    buffer.side_by_side = not shared and buffer.shadow is None and owner.n * size > 0
     before = state.shared_used - size * elem.bytes if dynamic and state.geometry is not None else 0
     buffer.base = base_of(len(state.buffers)) + before
     state.buffers[sym] = buffer
@@ -80,8 +81,7 @@ def _dynamic_dims(machine: Machine, sym: Sym, dims: tuple[int, ...], bytes_each:
 
 def _poison(machine: Machine, buffer: Buffer, lanes: np.ndarray) -> None:
     state = machine.state
-    rows = buffer.data.reshape(-1, buffer.size) if buffer.size else buffer.data
     if buffer.size:
-        rows[lanes] = state.domain.poison(buffer.elem, buffer.size, state.seed)
+        buffer.rows[lanes] = state.domain.poison(buffer.elem, buffer.size, state.seed)
         assert buffer.written is not None
-        buffer.written.reshape(-1, buffer.size)[lanes] = False
+        buffer.in_rows(buffer.written)[lanes] = False

@@ -26,7 +26,8 @@ WORD = np.dtype(np.uint64)
 
 @dataclass
 class Buffer:
-    """Storage of one symbol. ``data`` is flat: ``rows`` times ``size`` scalars of type ``elem``.
+    """Storage of one symbol. ``data`` is flat: ``rows`` times ``size`` scalars of type ``elem``; of a private array
+    ``side_by_side``, ``size`` times as many as there are rows: lanes touch the same element of their own at once.
 
     ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
     ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all).
@@ -53,16 +54,43 @@ class Buffer:
     base: int | None = None
     layout: RowLayout | None = None
     """How the rows of a parameter lie that may lie anywhere."""
+    side_by_side: bool = False
     _starts: tuple[Frame, np.ndarray] | None = None
     """The last frame whose lanes' rows were asked for, and where they begin."""
 
-    def starts(self, frame: Frame, act: Active) -> np.ndarray:
+    def places(self, frame: Frame, act: Active, flat: Any) -> Any:
+        """Where in ``data`` each active lane of ``frame`` has the scalar ``flat`` of its own row."""
+        return (flat * self.step if self.side_by_side else flat) + self._begins(frame, act)
+
+    def column(self, flat: Any) -> slice:
+        """Where in ``data`` all rows have their scalar ``flat``."""
+        assert self.owner is not None
+        first = int(flat) * self.step
+        return (
+            slice(first, first + self.step) if self.side_by_side else slice(first, self.size * self.owner.n, self.size)
+        )
+
+    @property
+    def step(self) -> int:
+        """How far apart in ``data`` neighbouring scalars of a row are."""
+        return self.owner.n if self.side_by_side and self.owner is not None else 1
+
+    @property
+    def rows(self) -> np.ndarray:
+        """``data`` as an array of rows."""
+        return self.in_rows(self.data)
+
+    def in_rows(self, data: np.ndarray) -> np.ndarray:
+        """``data``, or what is known of each scalar of it, as an array of rows."""
+        return data.reshape(self.size, -1).T if self.side_by_side else data.reshape(-1, self.size)
+
+    def _begins(self, frame: Frame, act: Active) -> np.ndarray:
         """Where in ``data`` the row of each active lane of ``frame`` begins."""
         assert self.owner is not None
         if act is None and self._starts is not None and self._starts[0] is frame:
             return self._starts[1]
         rows = frame.rows_in(self.owner, act)
-        found = (self.owner.all if rows is None else rows) * self.size
+        found = (self.owner.all if rows is None else rows) * (1 if self.side_by_side else self.size)
         if act is None:
             self._starts = frame, found
         return found

@@ -132,6 +132,15 @@ KERNELS = {
         one(f"for ({INDEX} i < n; i += gridDim.x * blockDim.x) {{ y += i * m; y[0] = 1; }} y[0] = 2;", "1"),
         None,
     ),
+    "planes of what windows leave": (
+        one(
+            "int h = n - m + 1, i = blockIdx.y * 8 + threadIdx.y, j = blockIdx.x * 8 + threadIdx.x;"
+            " if (i >= h || j >= h) return; y[(blockIdx.z * h + i) * h + j] = x[0];",
+            "dim3((n + 7) / 8, (n + 7) / 8, 2)",
+            "dim3(8, 8)",
+        ),
+        "0_i64 .. n * n * 2_i64 + n * 4_i64 + m * m * 2_i64 + 1_i64 - m * n * 4_i64 - m * 4_i64",
+    ),
     "counted in a branch": (
         one("int i = 0; for (int k = 0; k < n; ++k) if (k < m) { y[i] = 1; i += 1; }", "1", "1"),
         None,

@@ -504,3 +504,52 @@ def test_points_that_the_kernel_writes_are_not_staged() -> None:
 def test_points_are_not_staged_where_a_query_ends_early() -> None:
     early = print_kernel(points("0", "1", "2")).replace("        nearest = k\n", "        nearest = k\n        break\n")
     assert refused(parse_kernel(early), POINT_TILES).code == "E-TILE-BREAK"
+
+
+BACKWARDS = parse_kernel("""\
+kernel turned(y: f32* noalias, x: f32 const* noalias, w: f32 const* noalias, n: i32, m: i32)
+  launch grid(cdiv(n, 8)) block(8)
+  par t in 0..cdiv(n, 8) @ [block.x]
+    par i in 0..min(8, n - t * 8) @ [thread.x 8]
+      var s: f32 = 0.0
+      for r in 0..3
+        for q in 0..2
+          s += (t * 8 + i + 1 - r >= 0 && t * 8 + i + 1 - r < n ? x[(t * 8 + i + 1 - r) * m + q] : 0.0) * w[3 * q + r]
+      y[t * 8 + i] = s
+""")
+
+
+def test_windows_that_run_backwards() -> None:
+    """Gradients by the input of a convolution: the last tap reads the first element."""
+    after = applied(BACKWARDS, "stage-shared{array=x loop=t}")
+    assert "array x_s: shared f32[10, 2]" in body_of(after) and "x_s[r * -1 + (i + 2), q]" in body_of(after)
+    assert differs(BACKWARDS, after, [{"n": n, "m": m} for n, m in ((1, 2), (7, 3), (8, 2), (9, 2), (30, 5))]) is None
+    clipped = parse_kernel(print_kernel(BACKWARDS).replace("in 0..3", "in 0..min(3, m)"))
+    assert refused(clipped, "stage-shared{array=x loop=t}").code == "E-STAGE-FOOTPRINT"
+
+
+WEIGHTS = parse_kernel("""\
+kernel channels(y: f32* noalias, w: f32 const* noalias, k_: i32, c_: i32)
+  launch grid(cdiv(k_, 8)) block(4)
+  par t in 0..cdiv(k_, 8) @ [block.x]
+    array acc: f32[8]
+    par k in 0..8 @ [unroll 2, thread.x 4]
+      acc[k] = 0.0
+    for c in 0..c_
+      par k in 0..min(8, k_ - t * 8) @ [unroll 2, thread.x 4]
+        for r in 0..3
+          acc[k] += w[(c * k_ + t * 8 + k) * 3 + r]
+    par k in 0..min(8, k_ - t * 8) @ [unroll 2, thread.x 4]
+      y[t * 8 + k] = acc[k]
+""")
+
+
+def test_the_dimension_of_a_loop_is_the_last() -> None:
+    """What a thread has several of lies together, and is copied so that each thread of a warp has a bank."""
+    after = applied(WEIGHTS, "stage-shared{array=w loop=c inner=k}")
+    text = body_of(after)
+    assert "array w_s: shared f32[3, 8]" in text and "acc[k_1] += w_s[r, k_1]" in text
+    assert "w_s[w_i / 4 % 3, w_i / 4 / 3 * 4 + w_i % 4] =" in text, "four channels of a tap, then the next tap"
+    assert differs(WEIGHTS, after, [{"k_": k, "c_": c} for k, c in ((1, 1), (8, 2), (9, 0), (21, 3))]) is None
+    assert refused(WEIGHTS, "stage-shared{array=w loop=c inner=q}").code == "E-STAGE-INNER"
+    assert refused(WEIGHTS, "stage-shared{array=w loop=c inner=k transpose=yes}").code == "E-STAGE-INNER"

@@ -42,6 +42,24 @@ def test_what_differs_or_is_large_is_not_named(other: dict[str, int]) -> None:
     assert not found(POOL, POOLED, POOLED | other)
 
 
+DILATED = """\
+kernel dilated(to: f32* restrict, of: f32 const* restrict, h: i32, w: i32, apart: i32, pad: i32)
+  par y in 0..h @ [block.y]
+    par x in 0..w @ [thread.x 32, block.x]
+      var t: f32 = 0.0
+      for a in 0..3
+        for b in 0..3
+          t += of[(y + a * apart) * 64 + x + b * apart + pad]
+      to[y * w + x] = t
+"""
+
+
+def test_how_far_apart_the_taps_of_a_window_are() -> None:
+    sizes = {"h": 8, "w": 8, "apart": 2, "pad": 1}
+    assert found(DILATED, sizes, sizes | {"h": 16}) == {"apart": 2, "pad": 1}
+    assert not found(DILATED, sizes, sizes | {"apart": 4})
+
+
 def test_windows_that_lie_apart_are_none() -> None:
     assert not found(POOL, POOLED | {"stride": 5})
 

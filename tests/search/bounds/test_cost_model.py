@@ -47,6 +47,15 @@ def test_counts_of_a_copy_and_of_one_with_a_stride() -> None:
     assert apart is not None and apart.accesses[0].lines == 32
 
 
+def test_what_is_done_for_a_nan_is_not_counted() -> None:
+    again = COPY.replace(
+        "y[i] = x[i]", "{ float s = x[i]; if (isnan(s)) for (int k = 0; k < n; ++k) s += x[k]; y[i] = s; }"
+    )
+    found, copy = (schedule_counts(kernel(text, ARRAYS, "n / 256, 256"), {"n": N}) for text in (again, COPY))
+    assert found is not None and copy is not None
+    assert [(a.buffer, a.requested) for a in found.accesses] == [(a.buffer, a.requested) for a in copy.accesses]
+
+
 @pytest.mark.parametrize(
     ("index", "integer", "special"),
     [

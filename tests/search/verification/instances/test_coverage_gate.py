@@ -211,6 +211,36 @@ def test_no_sizes_are_looked_for_that_enter_dead_branches(monkeypatch: pytest.Mo
     assert runs[True] != runs[False], "fewer instances, or smaller ones"
 
 
+SUMMED = """\
+kernel rms(y: f32* noalias, x: f32 const* noalias, w: f32 const* noalias, d: i32, n: i32)
+  launch grid(n) block(32)
+  for i = i32(threadIdx.x); i < d; i + 32
+    var s: f32 = x[i32(blockIdx.x) * d + i]
+    if i > 0
+      s += x[i32(blockIdx.x) * d + i - 1] * w[i - 1]
+    y[i32(blockIdx.x) * d + i] = s
+"""
+AGAIN = """    if isnan(s)
+      s = x[i32(blockIdx.x) * d + i]
+      for k = 1; k < 2; k + 1
+        if i >= k
+          s += x[i32(blockIdx.x) * d + i - k] * w[i - k]
+    y[i32(blockIdx.x) * d + i] = s
+"""
+
+
+def test_no_sizes_are_looked_for_that_make_a_sum_no_number() -> None:
+    """Data do; and what is done then has to be right."""
+    stored = "    y[i32(blockIdx.x) * d + i] = s\n"
+    again = SUMMED.replace(stored, AGAIN)
+    verdict = verify(kernel(SUMMED), kernel(again), ROWS)
+    assert verdict.ok, verdict
+    assert "larger" not in str(verdict)
+    for old, new in (("i >= k\n", "i > k\n"), ("      s = x[i32(blockIdx.x) * d + i]\n", "      s = 0.0\n")):
+        wrong = verify(kernel(SUMMED), kernel(again.replace(old, new)), ROWS)
+        assert not wrong.ok, "found where weights are infinite"
+
+
 @pytest.mark.parametrize(
     ("index", "known"), [("b / (4 * n) * 4 * n", True), ("b / (4 * n) * 4", True), ("b / n * 4 * n", False)]
 )
