@@ -145,7 +145,7 @@ class Reference(ChosenSets):
         if self._refuter is not None and self._refuter[1] in domains:
             domains = self._refuter[1:]
         wrong = self.differs(guess, domains[:1], 1, given, likeliest=True)
-        return "" if is_unchecked(wrong) else wrong
+        return "" if is_unchecked(wrong) and self.sets else wrong
 
     def differs(
         self,
