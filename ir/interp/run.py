@@ -90,7 +90,8 @@ def run(
         kept: working memory as earlier launches in this domain left it (zeros where there is none); what this launch
             leaves, if it comes to its end, is put there.
         before: what a sanitized run of the same kernel on the same ``args`` left in another domain. Where nothing was
-            found then, and floats are only values, the order of accesses is the same again and not looked at.
+            found then, and floats are only values, the order of accesses is the same again and not looked at. Where it
+            said that results depend on what nobody wrote, they do so here, without more runs that show it.
         returned: buffers that are among the outputs though the kernel may have no statement that stores to them.
         backwards: atomics that several lanes make at once are applied last lane first: as good an order as any.
 
@@ -101,6 +102,7 @@ def run(
     values = copy(domain_named(domain))
     values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
     ordered = before is not None and before.ok and floats_are_values(kernel)
+    told = next((f for f in before.findings if f.kind == "uninitialised"), None) if before is not None else None
     job = _Job(
         kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
         frozenset(returned), most_cost, backwards,
@@ -109,7 +111,10 @@ def run(
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
         left = {} if ended else job.left
-        for seed in range(1, job.poisons()) if sanitize and doubtful and not ended else ():
+        doubtful = sanitize and doubtful and not ended
+        if doubtful and told is not None and all(f.kind != told.kind for f in result.findings):
+            result = dataclasses.replace(result, findings=[*result.findings, told])
+        for seed in range(1, job.poisons()) if doubtful and told is None else ():
             again = job.run(seed)[0]
             result = dataclasses.replace(result, work=result.work + again.work)
             if not same(result, again):

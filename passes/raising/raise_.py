@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ktc.ir.arith.size_equalities import shown_by_launch
@@ -42,7 +43,7 @@ from ktc.passes.raising.check.host_sized_launches import (
 )
 from ktc.passes.raising.check.rounded_launches import without_rounding
 from ktc.passes.raising.check.swap_loops import hint_of_swaps
-from ktc.passes.raising.general_forms import generally_raised, left, unlike
+from ktc.passes.raising.general_forms import generally_raised, left, not_lowered, unlike
 from ktc.passes.raising.loop_names import called_apart
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left, refuse_waiting_blocks
@@ -139,14 +140,15 @@ class Raise(Pass[NoArguments]):
         from .raise_report import Region
 
         if (divided := with_quotients(kernel)) is not None:
-            outcome, _ = self._for_sizes(Reference(divided.given), launch, divided.read)
+            outcome, _ = self._for_sizes(Reference(divided.given), _forms(divided.read, launch), launch)
             if isinstance(outcome, Result) and not left(outcome):
                 return dataclasses.replace(outcome, kernel=divided.raised(outcome.kernel))
         reference = Reference(kernel)
-        outcome, refuted = self._for_sizes(reference, launch)
-        for fact, what in block_facts(kernel, launch) if refuted else ():
-            assumed, refuted = self._for_sizes(Reference(_given(kernel, fact)), launch)
-            if isinstance(assumed, Result) and left(assumed) < left(outcome):
+        outcome, refuted = self._for_sizes(reference, _forms(kernel, launch), launch)
+        most = left(outcome)
+        for fact, what in block_facts(kernel, launch) if refuted and most else ():
+            assumed, refuted = self._better(_given(kernel, fact), launch, most)
+            if isinstance(assumed, Result) and left(assumed) < most:
                 note = Region("assumed", what, "for other sizes of the block the source computes something else")
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
@@ -167,14 +169,13 @@ class Raise(Pass[NoArguments]):
     def _in_stated_block(self, kernel: Kernel, launch: Launch, most: float) -> Result | None:
         """The kernel for launches in blocks as its workload has them, if fewer than ``most`` parts of it stay loops
         over threads then."""
-        from ktc.passes.raising.check.exact_check import Reference
         from ktc.passes.raising.check.stated_blocks import in_stated_block
 
         from .raise_report import Region
 
         if (stated := in_stated_block(kernel, launch)) is None:
             return None
-        outcome, _ = self._for_sizes(Reference(stated.kernel), stated.launch)
+        outcome, _ = self._better(stated.kernel, stated.launch, most)
         if not isinstance(outcome, Result) or left(outcome) >= most:
             return None
         why = "for other blocks the source computes something else, or is not understood"
@@ -184,7 +185,6 @@ class Raise(Pass[NoArguments]):
     def _without_spare(self, reference: Reference, launch: Launch, most: float) -> Result | None:
         """The source of ``reference`` with the threads that it sends away idle, or for launches in which they do not
         exist, or are whole groups, as far as fewer than ``most`` parts of it stay loops over threads."""
-        from ktc.passes.raising.check.exact_check import Reference
         from ktc.passes.raising.normalise.idle_exits import idle_exits
         from ktc.passes.raising.normalise.spare_threads import without_spare
         from ktc.passes.raising.normalise.whole_groups import whole_groups
@@ -198,12 +198,12 @@ class Raise(Pass[NoArguments]):
         kernel = reference.source
         for (fact, what, read), why in ((found, why) for made, why in ends for found in made(kernel, launch)):
             given = kernel if fact is None else _given(kernel, fact)
-            checked = reference.anew() if fact is None else Reference(given)
-            assumed, refuted = self._for_sizes(checked, launch, read, as_idle=fact is None)
+            known = reference.anew() if fact is None else None
+            assumed, refuted = self._better(given, launch, most, read, known)
             said: tuple[str, ...] = (str(Region("assumed", what, why)),) if fact is not None else ()
             own = said
             for more, also in block_facts(kernel, launch) if refuted else ():
-                further, refuted = self._for_sizes(Reference(_given(given, more)), launch, read)
+                further, refuted = self._better(_given(given, more), launch, min(most, left(assumed)), read)
                 if left(further) < left(assumed):
                     note = Region("assumed", also, "for other sizes of the block the source computes something else")
                     assumed, said = further, (*own, str(note))
@@ -215,14 +215,42 @@ class Raise(Pass[NoArguments]):
                 break
         return best
 
-    def _for_sizes(
-        self, reference: Reference, launch: Launch, read: Kernel | None = None, *, as_idle: bool = False
+    def _better(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        most: float,
+        read: Kernel | None = None,
+        as_idle: Reference | None = None,
     ) -> tuple[Result | Refused, bool]:
-        """What becomes of the source of ``reference``, and whether the check refuted a form that understood more of it.
+        """``_for_sizes`` of those forms of ``kernel`` that leave fewer than ``most`` parts to threads. Where there is
+        none, nothing is chosen that it could be compared on: that takes longer than to look at all forms.
 
-        ``read``: what to make forms of, where that is plainer; they are compared with the source. ``as_idle``: threads
-        that leave it stay in it, which says something only where the source means something without them.
+        ``read``: what to make forms of, where that is plainer; they are compared with the source. ``as_idle``: what is
+        known of ``kernel`` already. Threads that leave it stay in it then, which says something only where the source
+        means something without them.
         """
+        from ktc.passes.raising.check.exact_check import Reference
+        from ktc.passes.raising.check.undefined_exits import unmet_exits
+
+        from .tried_forms import leaving_fewer
+
+        if as_idle is not None and unmet_exits(as_idle.never_run):
+            return unlike("in no small launch in which threads leave do the others compute something"), False
+        forms = leaving_fewer(_forms(read or kernel, launch), most)
+        try:
+            first = next(forms, None)
+        except (Blocked, Left) as b:
+            return Refused(b.code, b.why, (b.loc,) if b.loc else ()), False
+        if first is None:
+            return unlike("no form leaves less to threads"), False
+        return self._for_sizes(as_idle or Reference(kernel), chain((first,), forms), launch)
+
+    def _for_sizes(
+        self, reference: Reference, guesses: Iterator[Guess], launch: Launch
+    ) -> tuple[Result | Refused, bool]:
+        """What becomes of the source of ``reference``, and whether the check refuted a form that understood more of
+        it: the first of the ``guesses`` that does what the source does."""
         from ktc.passes.raising.check.undefined_exits import exits_before_meetings, leaves_its_buffers, unmet_exits
         from ktc.passes.raising.check.work_budget import is_unchecked
 
@@ -236,11 +264,7 @@ class Raise(Pass[NoArguments]):
         why, blocked, refuted = "", None, False
         unmet = unmet_exits(reference.never_run)
         beyond = unmet or exits_before_meetings(kernel)
-        if as_idle and unmet:
-            return unlike("in no small launch in which threads leave do the others compute something"), False
-        forms = by_work_left(
-            some(apart(kernel, _forms(read or kernel, launch)), MAX_CANDIDATES), lambda: reference.is_short
-        )
+        forms = by_work_left(some(apart(kernel, guesses), MAX_CANDIDATES), lambda: reference.is_short)
         while True:
             try:
                 guess = next(forms)
@@ -261,6 +285,12 @@ class Raise(Pass[NoArguments]):
             if guess.online and not wrong:
                 raised, more, wrong = _joined(raised, reference)
                 said += more
+            if not wrong:
+                wrong = reference.differs_at_once(raised, guess.domains, facts)
+                refuted = refuted or bool(wrong)
+            if not wrong and (wrong := _not_lowered(raised)):  # found out in the time of one run
+                known = of_known_size(raised, launch)
+                wrong = _not_lowered(known) if known is not raised else wrong
             if not wrong:
                 wrong = reference.differs(raised, guess.domains, None, facts)
                 wrong = wrong or reference.differs_beyond(raised, facts)
@@ -508,16 +538,18 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
 
 def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:
     """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
+    from ktc.passes.lowering import materialise
+
+    return _not_lowered(raised) or reference.differs(materialise(raised), domains, 2, given)
+
+
+def _not_lowered(raised: Kernel) -> str:
+    """Why ``raised`` cannot be lowered again as it is; '' where it can, to a program of which nothing else is known."""
     from ktc.passes.core.distribution_limits import unsound_distribution
-    from ktc.passes.lowering import LoweringError, materialise
 
     if (unsound := unsound_distribution(raised)) is not None:
         return f"its loops cannot be spread so: {unsound.why}"
-    try:
-        lowered = materialise(raised)
-    except LoweringError as error:
-        return f"it could not be lowered again: {error.message}"
-    return reference.differs(lowered, domains, 2, given)
+    return not_lowered(raised)
 
 
 def _spaced(raised: Kernel) -> tuple[Kernel, tuple[Assume, ...], tuple[Region, ...], str]:

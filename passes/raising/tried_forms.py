@@ -28,6 +28,11 @@ def leaves_parts(guess: Guess) -> bool:
     return any(r.is_left for r in guess.regions)
 
 
+def leaving_fewer(guesses: Iterable[Guess], most: float) -> Iterator[Guess]:
+    """The ``guesses`` that leave fewer than ``most`` parts to threads."""
+    return (g for g in guesses if sum(r.is_left for r in g.regions) < most)
+
+
 def some(guesses: Iterable[Guess], most: int) -> Iterator[Guess]:
     """The first ``most`` of the ``guesses`` that leave nothing to threads, and the first of the others."""
     room = {False: most, True: LEFT_TRIED}
@@ -64,4 +69,4 @@ def by_work_left(guesses: Iterable[Guess], short: Callable[[], bool]) -> Iterato
     yield from waiting
 
 
-__all__ = ["apart", "by_work_left", "some"]
+__all__ = ["apart", "by_work_left", "leaving_fewer", "some"]

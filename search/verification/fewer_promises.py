@@ -7,6 +7,9 @@ those between the multiples, and for all that the types hold; the ladder was kep
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import compare
 from ktc.ir.kernel import Kernel
@@ -16,7 +19,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.normalise.whole_quotients import in_integers
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.empty_sizes import without_any
-from ktc.search.verification.instances.instances import Instance, instances
+from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, instances
 from ktc.search.verification.instances.optional_pointers import with_optional_pointers
 from ktc.search.verification.integers.intervals import Interval
 from ktc.search.verification.integers.ranges import Wrap, wraps
@@ -31,6 +34,9 @@ BELOW = (28, 24, 20, 16, 12, 8, 0)
 
 USUAL = 6
 """Instances of usual sizes, multiples of nothing, that the two are compared on."""
+
+SMALL = MAX_ELEMENTS // 4
+"""What one of them costs, where there are so many that cost no more."""
 
 PRODUCTS = (1 << 15, 46_340, 1 << 20)
 """Sizes beside them: where the product of two still is, or is just not, an integer of 32 bits."""
@@ -47,10 +53,17 @@ def alike_with_less(original: Kernel, candidate: Kernel, workload: Workload, var
         workload = with_optional_pointers(workload, same, variant, 0)
         oracle = oracle_for(same, workload, variant, 0)
         job = Job(oracle.original, candidate, oracle, [], workload)
-        usual = instances(job.original, candidate, workload, count=USUAL)
-        return all(_alike(job, instance) for instance in (*usual, *without_any(job)))
+        return all(_alike(job, instance) for instance in chain(without_any(job), _usual(job)))
     except KtcError:
         return False
+
+
+def _usual(job: Job) -> Iterator[Instance]:
+    """Instances of usual sizes, small ones where there are as many: what a multiple is of something shows in them, and
+    the ladder has been through larger ones. Sizes of 0 tell more often, and sooner."""
+    small = instances(job.original, job.candidate, job.workload, count=USUAL, limit=SMALL)
+    enough = len(small) >= USUAL
+    yield from small if enough else instances(job.original, job.candidate, job.workload, count=USUAL)
 
 
 def _stays_as_long_in_its_types(original: Kernel, candidate: Kernel, workload: Workload) -> bool:

@@ -78,7 +78,9 @@ class ChosenSets:
         seed: int = 7,
         sizes: Sequence[int] = (),
         budget: Budget | None = None,
+        choosing: float = math.inf,
     ) -> None:
+        """``choosing``: work after which no more sets are looked for, whatever the first ones leave out."""
         self.source, self.sizes = source, sizes or SIZES
         self._runs: dict[tuple[int, str], RunResult] = {}
         self.sets: list[Arguments] = []
@@ -86,6 +88,7 @@ class ChosenSets:
         self.single: frozenset[str] = frozenset()
         self.endless, self.defects = False, math.inf
         self.budget = budget or Budget()
+        self.choosing_ends = self.budget.work + choosing
         self.within = allowed(source, least_statements(source))
         self._choose(instances, seed)
         self.chosen_work = self.budget.work
@@ -94,6 +97,11 @@ class ChosenSets:
     def late(self) -> bool:
         """Whether the whole check has used up its budget: what is not checked by then is not raised."""
         return self.budget.spent
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether there is no work left for choosing more sets."""
+        return self.late or self.budget.work > self.choosing_ends
 
     @property
     def is_short(self) -> bool:
@@ -130,7 +138,7 @@ class ChosenSets:
     def _choose(self, instances: int, seed: int) -> None:
         """Sets on which the source has no defect, if there are any, else those with the fewest: where rows overlap it
         may have one more. The first ones, then those that reach more."""
-        most, missing = self.budget.work + CHOOSING_WORK, None
+        most, missing = min(self.budget.work + CHOOSING_WORK, self.choosing_ends), None
         for tried, (args, fuel) in enumerate(self._drawn(seed)):
             late = self.budget.work > most
             if len(self.sets) >= instances and (late or (self.clean and (not missing or tried > 3 * instances))):
@@ -173,7 +181,7 @@ class ChosenSets:
         drawn = list(invented_sizes(self.source, 2 * MOST_TRIED, seed + 1, self.sizes, 4 * self.within))
         costs = sorted((cost, k) for k, a in enumerate(drawn) if (cost := self._cost(a.scalars)) > self.within)
         for k in [k for _, k in costs][:MORE_TRIED]:
-            if self.late or self.budget.work > most or not self._missing:
+            if self.is_chosen or self.budget.work > most or not self._missing:
                 return
             if not self.unreached and self.single <= single_axes(self.source, drawn[k].scalars):
                 continue
@@ -221,7 +229,7 @@ class ChosenSets:
     def _tied(self, seed: int) -> None:
         """Sets of which sizes are as the source compares them, where that leads somewhere new."""
         for args in tied_arguments(self.source, self.sets, seed, max(self.within, FAR_WORK)):
-            if self.late or not self.unreached:
+            if self.is_chosen or not self.unreached:
                 return
             result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if self.clean else None)
             if result.ended and self._fits(result) and not self.unreached <= frozenset(id(s) for s in result.unreached):
@@ -233,7 +241,7 @@ class ChosenSets:
             return
         for candidates in far_arguments(self.source, seed, FAR_WORK):
             for args in candidates:
-                if self.late:
+                if self.is_chosen:
                     return
                 reach = max(MOST_ELEMENTS, min(volume(scalars_of(args)), FAR_ELEMENTS))
                 args, result = self._with_room(args, FAR_WORK, reach)
@@ -266,7 +274,7 @@ class ChosenSets:
             2 * CHECK_FUEL, int(max(2 * self.within, 4 * longest))
         )  # sizes below zero often mean loops without end
         for args in more if self.sets else ():
-            if self.late:
+            if self.is_chosen:
                 break
             result = self.budget.run(self.source, args, "int", fuel, () if self.clean else None)
             if not result.ended:

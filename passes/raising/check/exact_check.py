@@ -51,6 +51,9 @@ MEASURED = 6
 FRESH_WORK = 25_000
 """Work for comparing on sets that played no part in choosing."""
 
+FRESH_CHOOSING = FRESH_WORK / 4
+"""Work for choosing these, of each draw: what is chosen when nothing is left is compared with nothing."""
+
 FRESH, FRESH_SEED, FRESH_SIZES, FRESH_DRAWS = 3, 20011, range(1, 160), 3
 
 
@@ -65,6 +68,8 @@ class Reference(ChosenSets):
     _fresh: Reference | None = None
     _refuter: tuple[int, str] | None = None
     """The instance, and the domain, in which the last guess came out wrong: the next one most likely does, too."""
+    _begun: tuple[Kernel, int, str, RunResult] | None = None
+    """A guess, and what it does on the instance, and in the domain, that come first."""
     _ordered: bool | None = None
     """Whether what the source leaves is the same whoever comes first; None where nobody has asked yet."""
 
@@ -81,7 +86,7 @@ class Reference(ChosenSets):
         other = copy(self)
         other.budget = Budget(self.budget.most, self.chosen_work)
         other._fresh = self._fresh.anew() if self._fresh is not None else None
-        other._refuter = None
+        other._refuter = other._begun = None
         return other
 
     @property
@@ -103,7 +108,14 @@ class Reference(ChosenSets):
         there is none: of a source that races nothing is known."""
         budget = Budget(FRESH_WORK)
         for k in range(FRESH_DRAWS):
-            drawn = Reference(self.source, instances=FRESH, seed=FRESH_SEED + k, sizes=FRESH_SIZES, budget=budget)
+            drawn = Reference(
+                self.source,
+                instances=FRESH,
+                seed=FRESH_SEED + k,
+                sizes=FRESH_SIZES,
+                budget=budget,
+                choosing=FRESH_CHOOSING,
+            )
             if drawn.defects <= self.defects or not drawn.sets:
                 return drawn
         drawn.sets.clear()
@@ -128,23 +140,34 @@ class Reference(ChosenSets):
                     return f"'{name}' is not a number in other places"
         return ""
 
+    def differs_at_once(self, guess: Kernel, domains: Sequence[str], given: Sequence[Assume] = ()) -> str:
+        """``differs`` on the instance, and in the domain, that most likely tell; :meth:`differs` goes on from there."""
+        if self._refuter is not None and self._refuter[1] in domains:
+            domains = self._refuter[1:]
+        wrong = self.differs(guess, domains[:1], 1, given, likeliest=True)
+        return "" if is_unchecked(wrong) and self.sets else wrong
+
     def differs(
         self,
         guess: Kernel,
         domains: Sequence[str] = ("int", "field"),
         most: int | None = None,
         given: Sequence[Assume] = (),
+        *,
+        likeliest: bool = False,
     ) -> str:
         """'' if ``guess`` leaves the same bits on every instance and has no defect that the source lacks.
 
-        ``most``: how many instances at most; ``given``: those for which this holds.
+        ``most``: how many instances at most; ``given``: those for which this holds. ``likeliest``: beginning with the
+        one that refuted the guess before, as where all are looked at.
         """
         if not self.sets:
             return self.why_none
         domains = domains if self.has_floats else domains[:1]
         compared = 0
         ended: set[str] = set()
-        likely, how = self._refuter if self._refuter is not None and most is None else (0, domains[0])
+        likeliest = likeliest or most is None
+        likely, how = self._refuter if self._refuter is not None and likeliest else (0, domains[0])
         for number, args in sorted(enumerate(self.sets), key=lambda s: s[0] != likely):
             if compared == most or not self._holds(given, args):
                 continue
@@ -159,9 +182,9 @@ class Reference(ChosenSets):
                 ):  # it stopped in the midst: loops that run to floats, of which fields make any number
                     continue
                 ended.add(domain)
+                known = {f.kind for f in first.findings}
                 try:
-                    known = {f.kind for f in first.findings}
-                    second = before = self.budget.run(guess, args, domain, _fuel_of_a_guess(first), known, before)
+                    second = before = self._guessed(guess, number, domain, first, before)
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
                 except KtcError as error:
@@ -178,6 +201,18 @@ class Reference(ChosenSets):
         if most is None and shows_order(guess) and (wrong := self._differs_in_order(guess, domains[0], given)):
             return wrong
         return "" if ended >= set(domains) else unchecked("the source did not end in any small launch")
+
+    def _guessed(
+        self, guess: Kernel, number: int, domain: str, first: RunResult, before: RunResult | None
+    ) -> RunResult:
+        """What ``guess`` does on an instance on which the source does ``first``; ``before``: in another domain."""
+        if self._begun is not None and self._begun[0] is guess and self._begun[1:3] == (number, domain):
+            return self._begun[3]
+        known = {f.kind for f in first.findings}
+        result = self.budget.run(guess, self.sets[number], domain, _fuel_of_a_guess(first), known, before)
+        if self._begun is None or self._begun[0] is not guess:
+            self._begun = guess, number, domain, result
+        return result
 
     def _differs_in_order(self, guess: Kernel, domain: str, given: Sequence[Assume]) -> str:
         """'' if ``guess`` leaves the same with its atomics in the opposite order, where the source always does: what

@@ -7,28 +7,31 @@ where the source read an unfilled cell may leave its buffers, which the source d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp.execution.run_state import work_of
 from ktc.ir.interp.run import run
 from ktc.ir.interp.run_results import RunResult
 from ktc.ir.interp.sanitizer.findings import Finding
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Return, Stmt
+from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import walk
 from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
 
 from .buffer_extents import with_room
-from .invented_arguments import Arguments, invented_arguments
+from .invented_arguments import SIZES, Arguments, Sizes, invented_sizes
+from .run_length import statements
 from .work_budget import CHECK_FUEL
 
 TRIED, COMPARED, SEED = 24, 4, 40031
 FEW = (1, 2, 3, 5, 8, 17)
 """Sizes of launches that a block or two hold: no other block touches what its threads leave out."""
 
-WORK = 25_000
-"""Work for runs of the source and of a form of it."""
+WORK, LOOKING = 20_000, 10_000
+"""Work for runs of a form, and after which no more launches are looked for."""
 
 
 def exits_before_meetings(source: Kernel) -> bool:
@@ -50,27 +53,75 @@ def unmet_exits(never_run: list[Stmt]) -> bool:
 def leaves_its_buffers(source: Kernel, guess: Kernel) -> str:
     """'' if ``guess`` touches nothing that ``source`` does not, in launches in which threads leave and the source reads
     what was never written; else what it touches."""
-    few = _leaves_them(source, guess, invented_arguments(source, TRIED, SEED, FEW))
-    return few or _leaves_them(source, guess, invented_arguments(source, TRIED, SEED))
+    return next((wrong for found in _unmeant(source) if (wrong := _leaves_them(found, guess))), "")
 
 
-def _leaves_them(source: Kernel, guess: Kernel, drawn: Iterable[Arguments]) -> str:
-    exits = {id(s) for s in walk(source.body) if isinstance(s, Return)}
-    work, compared = 0.0, 0
-    for args in drawn:
-        if work > WORK or compared == COMPARED:
-            break
-        ran = _in_room(source, args)
+@by_identity(4)
+def _unmeant(source: Kernel) -> tuple[_Launches, _Launches]:
+    """The launches to compare forms of ``source`` in, drawn once for all: of a block or two, and larger ones."""
+    return tuple(_Launches(source, list(invented_sizes(source, TRIED, SEED, s))) for s in (FEW, SIZES))  # type: ignore[return-value]
+
+
+class _Launches:
+    """Launches of a source in which threads leave and it reads what was never written: the cheapest of those drawn,
+    found when they are asked for.
+
+    Whether that happens is a matter of what is left over of blocks and tiles, not of how many there are.
+    """
+
+    def __init__(self, source: Kernel, drawn: list[Sizes]) -> None:
+        self.source, self.work = source, 0.0
+        self.exits = {id(s) for s in walk(source.body) if isinstance(s, Return)}
+        self.start = _before_meetings(source)
+        self.drawn = sorted(drawn, key=lambda d: statements(source, d.scalars) * work_of(d.threads))
+        self.found: list[tuple[Arguments, RunResult]] = []
+
+    def __iter__(self) -> Iterator[tuple[Arguments, RunResult]]:
+        for k in range(COMPARED):
+            while len(self.found) <= k and self.drawn and self.work <= LOOKING:
+                self._look(self.drawn.pop(0).arguments(self.source))
+            if len(self.found) <= k:
+                return
+            yield self.found[k]
+
+    def _look(self, args: Arguments) -> None:
+        """Add the launch with ``args``, if it is such a one."""
+        if self.start is not None:
+            begun = _in_room(self.start, args)
+            if begun is None:
+                return
+            args, first = begun
+            self.work += first.work
+            if self._stay(first):
+                return
+        ran = _in_room(self.source, args)
         if ran is None:
-            work += WORK
-            continue
+            self.work += WORK
+            return
         args, first = ran
-        work += first.work
-        if {f.kind for f in first.findings} != {"uninitialised"}:
-            continue
-        if exits <= {id(s) for s in first.unreached}:
-            continue
-        compared += 1
+        self.work += first.work
+        if {f.kind for f in first.findings} == {"uninitialised"} and not self._stay(first):
+            self.found.append((args, first))
+
+    def _stay(self, result: RunResult) -> bool:
+        """Whether no thread left."""
+        return self.exits <= {id(s) for s in result.unreached}
+
+
+def _before_meetings(source: Kernel) -> Kernel | None:
+    """``source`` up to where threads first meet, if none leaves later."""
+    for k, s in enumerate(source.body):
+        if has_block_barrier(s) or has_warp_op(s):
+            later = any(isinstance(x, Return) for x in walk(source.body[k:]))
+            return None if later else source.with_(body=source.body[:k])
+    return None
+
+
+def _leaves_them(launches: Iterable[tuple[Arguments, RunResult]], guess: Kernel) -> str:
+    work = 0.0
+    for args, first in launches:
+        if work > WORK:
+            break
         second = _measured(guess, args)
         if second is None:
             return "the guessed form cannot be run where threads leave before the others meet"

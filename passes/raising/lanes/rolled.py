@@ -115,7 +115,8 @@ class Rolled:
             while left:
                 at, first = left[0]
                 group = self._neighbours(first, left)
-                left = [x for x in left if not any(x[1] is s for s in group)]
+                taken = set(map(id, group))
+                left = [x for x in left if id(x[1]) not in taken]
                 index = tuple(self.alike(tuple(xs)) for xs in zip(*(s.what.index for s in group)))
                 value = self.alike(tuple(s.what.value for s in group))
                 given = self._given([s.given for s in group])
@@ -127,7 +128,7 @@ class Rolled:
         same = [s for _, s in left if _same_kind(first.what, s.what)]
         if self.apart is not None:
             return self._in_steps(first, same, self.apart)
-        distances = {_distance(first.what.index, s.what.index): s for s in reversed(same)}
+        distances = _behind(first.what.index, same)
         if all(k in distances for k in range(self.count)):
             return [distances[k] for k in range(self.count)]
         by_data = all(any(isinstance(x, Var) and x.sym in self._at for x in s.what.index) for s in same)
@@ -438,15 +439,20 @@ def _with(e: Expr, operands: Sequence[Expr]) -> Expr:
     return with_children(e, lambda _: next(rest))
 
 
-def _distance(a: Exprs, b: Exprs) -> int | None:
-    """How many elements ``b`` lies behind ``a``; None where that is no number."""
-    gap = _gap(a, b)
-    return gap.get((), 0) if gap is not None and set(gap) <= {()} else None
+def _behind(a: Exprs, effects: Sequence[Effect]) -> dict[int | None, Effect]:
+    """The first of ``effects`` so many elements behind ``a``; those of which that is no number under None."""
+    at, out = polynomial(a[-1]), dict[int | None, Effect]()
+    for s in effects:
+        gap = _gap(a, s.what.index, at)
+        out.setdefault(gap.get((), 0) if gap is not None and set(gap) <= {()} else None, s)
+    return out
 
 
-def _gap(a: Exprs, b: Exprs) -> Polynomial | None:
-    """How many elements ``b`` lies behind ``a``, where only the last index differs."""
-    return minus(polynomial(b[-1]), polynomial(a[-1])) if len(a) == len(b) and a[:-1] == b[:-1] else None
+def _gap(a: Exprs, b: Exprs, at: Polynomial | None = None) -> Polynomial | None:
+    """How many elements ``b`` lies behind ``a``, where only the last index differs. ``at``: the last of ``a``."""
+    if len(a) != len(b) or a[:-1] != b[:-1]:
+        return None
+    return minus(polynomial(b[-1]), polynomial(a[-1]) if at is None else at)
 
 
 def _combines(e: Expr, op: str) -> bool:

@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
+from ktc.ir.support.memo import by_identity
 from ktc.ir.types import Array
 from ktc.ir.walk import (
     all_exprs,
@@ -333,6 +334,7 @@ def _exchange(s: Stmt) -> bool:
     return _waits(s) or any(is_shared(b) for b in assigned((s,)))
 
 
+@by_identity(4096)
 def _private(s: Stmt) -> bool:
     if _waits(s) or _touches_shared(s) or _global_effect(s):
         return False

@@ -223,6 +223,8 @@ def rewritten(
     ``rounds``: how many values ``slow`` has. Where that comes from sizes of 64 bits, and ``body`` adds in 64 bits, so
     does ``w``. ``digits``: quotients and remainders of ``fast`` may become those of ``w``.
     """
+    if not digits and any(_uses_one(s, fast, slow) for s in walk(body)):
+        return None
     changed = assigned(body)
     named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, changed)), None)
     wide = _wide_type(body, fast, slow, extent, rounds)
@@ -240,6 +242,11 @@ def rewritten(
     if {fast, slow} & used_in(body):
         return None
     return (w, body) if w in used_in(body) else None
+
+
+def _uses_one(s: Stmt, fast: Sym, slow: Sym) -> bool:
+    """Whether an expression of ``s`` has one of the two and not the other: then a place of both is not all there is."""
+    return any(len({fast, slow} & used(e)) == 1 for e in stmt_exprs(s))
 
 
 def _wide_type(body: Body, fast: Sym, slow: Sym, extent: Expr, rounds: Expr | None) -> Scalar | None:

@@ -11,7 +11,6 @@ from ktc.ir.nodes import (
     Const,
     Continue,
     Decl,
-    Expr,
     For,
     If,
     Load,
@@ -23,11 +22,13 @@ from ktc.ir.nodes import (
     While,
 )
 from ktc.ir.storage import is_shared
+from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import assigned, stmt_exprs, used, walk, walk_expr
 
 from .statement_kinds import has_warp_op
 
 
+@by_identity(4096)
 def communicates(s: Stmt) -> bool:
     """Whether ``s`` can carry a value from one thread to another."""
     if any(isinstance(x, Barrier) for x in walk((s,))) or has_warp_op(s):
@@ -35,12 +36,14 @@ def communicates(s: Stmt) -> bool:
     return any(isinstance(x, Atomic) and is_shared(x.buffer) for x in walk((s,)))
 
 
+@by_identity(4096)
 def exchanges(s: Stmt) -> bool:
     if communicates(s):
         return True
     return any(isinstance(x, Store) and is_shared(x.buffer) for x in walk((s,)))
 
 
+@by_identity(4096)
 def moves_only(s: Stmt) -> bool:
     """Whether ``s`` touches registers and shared memory only and goes on to the next statement."""
     for x in walk((s,)):
@@ -70,27 +73,35 @@ def copies(before: Body, region: Body) -> Body:
 
 def live_in(region: Body) -> list[Sym]:
     """Scalars that ``region`` may read before it writes them, in order of first reading."""
-    out: dict[Sym, None] = {}
+    return list(_flow(region)[0])
 
-    def reads(e: Expr, written: set[Sym]) -> None:
-        for x in walk_expr(e):
-            if isinstance(x, Var) and x.sym not in written:
-                out.setdefault(x.sym)
 
-    def go(body: Body, written: set[Sym]) -> set[Sym]:
-        for s in body:
-            for e in stmt_exprs(s):
-                reads(e, written)
-            if isinstance(s, Decl | Assign):
-                written = written | {s.sym}
-            elif isinstance(s, If):
-                written = go(s.then, written) & go(s.orelse, written)
-            elif isinstance(s, For | While):
-                go(s.body, written | ({s.var} if isinstance(s, For) else set()))
-        return written
+def _flow(body: Body) -> tuple[dict[Sym, None], frozenset[Sym]]:
+    """What ``body`` may read before it writes it, in order of first reading, and what it has written at its end."""
+    read: dict[Sym, None] = {}
+    written = frozenset[Sym]()
+    for s in body:
+        first, made = _flow_of(s)
+        read |= dict.fromkeys(v for v in first if v not in written)
+        written |= made
+    return read, written
 
-    go(region, set())
-    return list(out)
+
+@by_identity(4096)
+def _flow_of(s: Stmt) -> tuple[dict[Sym, None], frozenset[Sym]]:
+    """:func:`_flow` of one statement: asked again for each region that it is in."""
+    read = dict.fromkeys(x.sym for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Var))
+    if isinstance(s, Decl | Assign):
+        return read, frozenset({s.sym})
+    if isinstance(s, If):
+        (first, made), (other, also) = _flow(s.then), _flow(s.orelse)
+        return read | first | other, made & also
+    if isinstance(s, For | While):
+        inside = dict(_flow(s.body)[0])
+        if isinstance(s, For):
+            inside.pop(s.var, None)
+        return read | inside, frozenset()
+    return read, frozenset()
 
 
 __all__ = ["communicates", "copies", "exchanges", "live_in", "moves_only"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
-from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym
+from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym, Var
 from ktc.ir.support.frozen import values_of
 from ktc.ir.types import I32, Scalar
 
@@ -91,17 +92,22 @@ def _wrapped(v: int, t: Scalar) -> int:
     return v - (1 << t.bits) if t.is_signed and v >> (t.bits - 1) else v
 
 
-def bounded(e: Expr) -> int | None:
-    """The largest value of an expression of block-level indices and literals, all of it at least 0; None for others."""
+def bounded(e: Expr, largest: Mapping[Sym, int] = MappingProxyType({})) -> int | None:
+    """The largest value of an expression of block-level indices, literals and variables, all of it at least 0; None for
+    others. ``largest``: of variables that are never below 0."""
+    if isinstance(e, Var):
+        return largest.get(e.sym)
     if isinstance(e, Const):
         return int(e.value) if not isinstance(e.value, float) and e.value >= 0 else None
     if isinstance(e, HwIndex):
         return LARGEST.get((e.level, e.axis))
     if isinstance(e, Cast) and e.style != "bit" and _int(e.to) and _int(e.x.type):
-        n = bounded(e.x)
+        n = bounded(e.x, largest)
         return n if n is not None and n < 1 << (e.to.bits - 1) else None  # type: ignore[attr-defined]
+    if isinstance(e, Binary) and e.op == "&" and isinstance(e.b, Const):  # whatever it is of
+        return int(e.b.value) if 0 <= e.b.value < 1 << 31 else None
     if isinstance(e, Binary) and e.op in _LARGEST_OF:
-        a, b = bounded(e.a), bounded(e.b)
+        a, b = bounded(e.a, largest), bounded(e.b, largest)
         n = None if a is None or b is None else _LARGEST_OF[e.op](a, b, e.b)
         return n if n is not None and n < 1 << 31 else None
     return None
@@ -117,8 +123,8 @@ _LARGEST_OF: dict[str, Callable[[int, int, Expr], int | None]] = {
 
 def as_signed(e: Expr) -> Expr:
     """A :func:`bounded` expression in ``i32``, where it has the same value."""
-    if isinstance(e, HwIndex):
-        return Cast(I32, e, "c")
+    if isinstance(e, HwIndex | Var) or (isinstance(e, Binary) and e.op == "&"):
+        return e if e.type == I32 else Cast(I32, e, "c")
     if isinstance(e, Const):
         return Const(e.value, I32)
     if isinstance(e, Cast):

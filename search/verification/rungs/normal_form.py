@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -137,6 +138,12 @@ class _Shape:
 
     def __init__(self, knobs: Mapping[str, int], place: Mapping[Sym, int], given: Mapping[Sym, Expr | None]) -> None:
         self.knobs, self.place, self.given = knobs, place, given
+        self.largest: dict[Sym, int] = {}
+        """Of the variables that hold what is known not to be below 0."""
+        for sym, init in given.items():
+            most = bounded(init, self.largest) if init is not None and _int(sym.type) else None
+            if most is not None and most <= min(sym.type.extremes[1], I32.extremes[1]):  # type: ignore[attr-defined]
+                self.largest[sym] = most
 
     def number(self, v: int | Expr) -> int | Expr:
         known = v if isinstance(v, int) else evaluate(v, self.knobs)
@@ -168,9 +175,12 @@ class _Shape:
         e = _compared_narrow(e)
         if isinstance(e, Binary) and e.op in ("==", "!=") and e.a.type == U32:  # of the same bits either way
             e = replace(e, a=self.signed(e.a), b=self.signed(e.b))
-        if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
+        if self.is_sum(e) and e.type != I32 and bounded(e, self.largest) is not None:
             return _literal(Cast(e.type, ordered(fold_node(as_signed(e)), self.place), "c"))
         return ordered(e, self.place)
+
+    def is_sum(self, e: Expr) -> bool:
+        return isinstance(e, Binary) and _int(e.type) and e.op != "&"
 
     def stmt(self, s: Stmt) -> Stmt:
         s = replace(s, tags=frozenset())
@@ -214,6 +224,8 @@ class _Shape:
     def cast(self, e: Cast) -> Expr:
         """Literals converted now; conversions that only pass bits on merged; arithmetic in the type it ends in."""
         x, to = e.x, e.to
+        if e.style == "bit" and _int(to) and _int(x.type) and to.bits == x.type.bits:  # type: ignore[attr-defined]
+            e = replace(e, style="c")  # of the same bits, which is what a conversion gives
         if e.style == "bit":
             return _reinterpreted(e)
         if to == x.type:
@@ -222,7 +234,7 @@ class _Shape:
             return _truth(x)
         if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
             return x.x
-        if isinstance(to, Scalar) and to.is_float and isinstance(x, Cast) and _keeps_integer(x, to):
+        if isinstance(to, Scalar) and to.is_float and isinstance(x, Cast) and _keeps_integer(x, to, self.largest):
             return self.cast(replace(e, x=x.x))
         if isinstance(to, Scalar) and to.is_int and to.bits < 32 and _wide_float(x.type):
             return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")
@@ -231,7 +243,7 @@ class _Shape:
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
         if isinstance(x, Cast) and x.x.type == BOOL:  # 0 or 1 in every type
             return replace(e, x=x.x)
-        if isinstance(x, Cast) and _int(x.x.type) and (x.to.bits >= to.bits or _preserves(x)):  # type: ignore[attr-defined]
+        if isinstance(x, Cast) and _int(x.x.type) and (x.to.bits >= to.bits or _preserves(x, self.largest)):  # type: ignore[attr-defined]
             return self.cast(replace(e, x=x.x))
         if isinstance(x, Binary) and x.op in RING and to.bits <= x.type.bits:
             return ordered(Binary(x.op, self.cast(replace(e, x=x.a)), self.cast(replace(e, x=x.b))), self.place)
@@ -275,24 +287,24 @@ def _wide_float(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_float and t.bits >= 32
 
 
-def _preserves(e: Cast) -> bool:
+def _preserves(e: Cast, largest: Mapping[Sym, int] = MappingProxyType({})) -> bool:
     """Whether every value of an integer operand survives the conversion. Hardware indices are below 2^31."""
     a, b = e.x.type, e.to
     assert isinstance(a, Scalar) and isinstance(b, Scalar)
     if isinstance(e.x, HwIndex):
         return b.bits >= 32
-    if bounded(e.x) is not None:  # below 2^31
+    if bounded(e.x, largest) is not None:  # below 2^31
         return b.bits >= 32 or b.bits > a.bits
     return b.bits > a.bits and (b.is_signed or not a.is_signed)
 
 
-def _keeps_integer(e: Cast, to: Scalar) -> bool:
+def _keeps_integer(e: Cast, to: Scalar, largest: Mapping[Sym, int]) -> bool:
     """Whether an integer ends as the same number of the float type ``to`` without the conversion ``e`` in between. A
     float holds integers below 2^24; what it rounds is infinite as a half."""
     if e.style == "bit" or not _int(e.x.type):
         return False
     if _int(e.to):
-        return _preserves(e)
+        return _preserves(e, largest)
     return e.to in (F32, F64) and to.bits < 32 and (to == F16 or e.x.type.bits < 32)  # type: ignore[attr-defined]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,9 @@ from ktc.ir.interp.execution import parallel
 from ktc.ir.interp.run import geometry_of
 from ktc.ir.types import Ptr
 from tests.ir.interp.interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
+
+interpreter = importlib.import_module("ktc.ir.interp.run")
+"""The module: the package has a function of that name."""
 
 
 def one(body: str, n: int = 64, params: str = "", launch: str = "grid(1) block(64)", **args) -> np.ndarray:
@@ -155,6 +160,18 @@ def test_elements_of_a_thread_s_own_array() -> None:
     assert run(kernel(OWN), {**args, "n": 0}).outputs["out"].tolist() == [20, 20, 20, 6]
     kinds = [[f.kind for f in run(kernel(OWN), {**args, "n": n}).findings] for n in (0, 1, 3, -1)]
     assert kinds == [[], ["uninitialised"], ["out-of-bounds"], ["out-of-bounds"]]
+
+
+def test_what_nobody_wrote_is_told_of_in_another_domain_without_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = {"out": np.zeros(4, np.int32), "n": 1}
+    first = run(kernel(OWN), args, domain="int")
+    seeds = list[int]()
+    plain = interpreter._Job.run
+    monkeypatch.setattr(interpreter._Job, "run", lambda job, seed: seeds.append(seed) or plain(job, seed))
+    second = run(kernel(OWN), args, domain="field", before=first)
+    assert [f.kind for f in second.findings] == ["uninitialised"] and seeds == [0]
+    clean = run(kernel(OWN), {**args, "n": 0}, domain="int")
+    assert clean.ok and [f.kind for f in run(kernel(OWN), args, domain="field", before=clean).findings]
 
 
 def shuffled(kind: str, lane: int, arg: int, width: int) -> int:

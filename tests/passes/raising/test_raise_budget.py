@@ -13,6 +13,7 @@ from ktc.ir.nodes import Par
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
+from ktc.passes.raising import raise_
 from ktc.passes.raising.check import chosen_sets, exact_check
 from ktc.passes.raising.check import work_budget as check
 from ktc.passes.raising.check.constant_sizes import LONG, of_any_size
@@ -426,3 +427,39 @@ def test_integers_are_compared_once() -> None:
     whole, real = (Reference(load(s, name="source.cu")) for s in (COPY.replace("float", "int"), COPY))
     assert [r.differs(r.source) for r in (whole, real)] == ["", ""]
     assert {domain for _, domain in whole._runs} == {"int"} and {domain for _, domain in real._runs} == {"int", "field"}
+
+
+def test_a_form_that_cannot_be_lowered_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be refused after all comparisons, each of which takes as long as finding that out."""
+    kernel = load(COPY, name="source.cu")
+    compared = list[int | None]()
+    plain = Reference.differs
+
+    def counted(self, guess, domains=("int", "field"), most=None, given=(), **more):  # type: ignore[no-untyped-def]
+        compared.append(most)
+        return plain(self, guess, domains, most, given, **more)
+
+    monkeypatch.setattr(Reference, "differs", counted)
+    assert isinstance(Raise().run(dataclasses.replace(kernel)), Result) and None in compared
+    compared.clear()
+    monkeypatch.setattr(raise_, "_not_lowered", lambda raised: "a loop that nothing is spread over")
+    refused = Raise()._checked(kernel, kernel.launch)  # type: ignore[arg-type]
+    assert isinstance(refused, Refused) and "nothing is spread over" in refused.why
+    assert compared and set(compared) == {1}
+
+
+def test_nothing_is_chosen_to_compare_forms_on_that_leave_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = load(TREE_BACKWARDS, name="source.cu")
+    chosen = list[object]()
+    monkeypatch.setattr(exact_check, "Reference", lambda k: chosen.append(k))
+    outcome, refuted = Raise()._better(kernel, kernel.launch, 0)  # type: ignore[arg-type]
+    assert isinstance(outcome, Refused) and not refuted and not chosen
+
+
+def test_sets_drawn_afresh_leave_work_for_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choosing took all there was, for a source of many statements, and nothing was compared."""
+    monkeypatch.setattr(exact_check, "FRESH_WORK", 400)
+    monkeypatch.setattr(exact_check, "FRESH_CHOOSING", 100)
+    reference = Reference(load(TREE_BACKWARDS, name="source.cu"))
+    fresh = reference._drawn_afresh()
+    assert fresh.sets and not fresh.late

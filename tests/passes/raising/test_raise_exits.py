@@ -186,3 +186,16 @@ def test_a_block_that_the_host_sizes() -> None:
     assert "left: " not in " ".join(found.notes) or assumed(found)
     sizes = [{"n": n, "threads": b} for n, b in ((64, 64), (128, 32), (96, 32))]
     agree(kernel, found.kernel, sizes, {"x": X, "y": np.zeros(8, np.int32)})
+
+
+def test_launches_are_drawn_once_for_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the source does where threads leave is the same whatever it is compared with."""
+    source = load(MIRRORED, name="source.cu")
+    runs = list[object]()
+    monkeypatch.setattr(undefined_exits, "run", lambda k, *a, **named: runs.append(k) or run(k, *a, **named))
+    leaves_its_buffers(source, source)
+    assert any(k is source for k in runs)
+    runs.clear()
+    other = source.with_(name="other")
+    leaves_its_buffers(source, other)
+    assert runs and all(k is other for k in runs)

@@ -112,9 +112,9 @@ def test_nothing_is_tried_in_turn_where_nothing_can_be_compared(monkeypatch: pyt
     tried: list[object] = []
     compare = Reference.differs
 
-    def counted(self: Reference, *given: object) -> str:
+    def counted(self: Reference, *given: object, **named: object) -> str:
         tried.append(given)
-        return compare(self, *given)  # type: ignore[arg-type]
+        return compare(self, *given, **named)  # type: ignore[arg-type]
 
     def none(self: ChosenSets, instances: int, seed: int) -> None: ...
 

@@ -11,7 +11,7 @@ from ktc.ir.text import parse_kernel
 from ktc.ir.walk import substitute
 from ktc.passes.raising.candidates import Guess
 from ktc.passes.raising.raise_report import Region
-from ktc.passes.raising.tried_forms import FIRST_TRIED, LEFT_TRIED, apart, by_work_left, some
+from ktc.passes.raising.tried_forms import FIRST_TRIED, LEFT_TRIED, apart, by_work_left, leaving_fewer, some
 
 LEFT = Region("left", "a loop over the threads")
 
@@ -58,3 +58,10 @@ def test_forms_that_differ_in_names_are_one() -> None:
 def test_with_little_work_left_those_that_leave_parts_come_first() -> None:
     assert kinds(by_work_left(guesses("wwwl"), lambda: False)) == "wwwl"
     assert kinds(by_work_left(guesses("wwwwl"), lambda: True)) == "w" * FIRST_TRIED + "l" + "ww"
+
+
+def test_forms_that_leave_as_much_as_is_known_to_do_are_not_tried() -> None:
+    two = Guess((), (LEFT, LEFT))
+    assert kinds(leaving_fewer([*guesses("lw"), two], 1)) == "w"
+    assert kinds(leaving_fewer([two, *guesses("lw")], 2)) == "lw"
+    assert kinds(leaving_fewer([*guesses("lw"), two], float("inf"))) == "lwl"

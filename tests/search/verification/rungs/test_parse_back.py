@@ -233,3 +233,34 @@ def test_numbers_are_compared_and_index_in_any_type_that_has_them(target: str) -
     negative = WIDENED.replace("d: u32", "d: i32").replace("0_u32", "0").replace("1_u32", "1")
     wrapped = negative.replace("u64(d) < 3_u64", "d < 3")  # of a negative number they say otherwise
     assert normal(parse_kernel(negative)) != normal(parse_kernel(wrapped))
+
+
+def test_a_word_taken_for_unsigned_is_converted() -> None:
+    """The bits of an integer of another sign, and the integer converted to it, are one number."""
+    taken = normal(parse_kernel(_stored("(x[t] as.bit u32 >> 4_u32) as i32"))).body
+    assert taken == normal(parse_kernel(_stored("(u32(x[t]) >> 4_u32) as i32"))).body
+    assert taken != normal(parse_kernel(_stored("(x[t] >> 4) as i32"))).body
+
+
+def test_what_a_variable_holds_of_a_thread_s_number_is_no_less_than_0() -> None:
+    """``u32(t) / 2u`` of a thread's number is ``t / 2``; of a number that a caller gives it is not."""
+    of_thread = [normal(parse_kernel(_stored(e))).body for e in ("x[i32(u32(t) / 2_u32)]", "x[t / 2]")]
+    assert of_thread[0] == of_thread[1]
+    given = [normal(parse_kernel(_stored(e))).body for e in ("x[i32(u32(n) / 2_u32)]", "x[n / 2]")]
+    assert given[0] != given[1]
+
+
+def test_some_bits_of_a_number_are_a_number_of_either_sign() -> None:
+    masked = [normal(parse_kernel(_stored(f"x[{e}]"))).body for e in ("i32(f32(u32(n & 15)))", "i32(f32(n & 15))")]
+    assert masked[0] == masked[1]
+    whole = [normal(parse_kernel(_stored(f"x[{e}]"))).body for e in ("i32(f32(u32(n)))", "i32(f32(n))")]
+    assert whole[0] != whole[1]
+
+
+def _stored(value: str) -> str:
+    return f"""
+kernel k(y: i32* restrict, x: i32 const* restrict, n: i32)
+  launch grid(1) block(64)
+  let t: i32 = i32(threadIdx.x)
+  y[t] = {value}
+"""
