@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
@@ -172,8 +173,9 @@ def _read(a: Attention) -> list[tuple[Load, int]]:
 def _shared_rows(a: Attention) -> list[tuple[str, int]]:
     """The arrays that positions move along and rows do not: what all rows of a block read."""
     positions = {s.var for s in walk(a.rows.body) if isinstance(s, For | Reduce) and s.var.stem == a.keys.var.stem}
-    mine = [(e, n) for e, n in _read(a) if used(e) & positions and a.rows.var not in used(e)]
-    return list(dict.fromkeys((e.buffer.name, n) for e, n in mine))
+    named = definitions(a.rows.body)
+    mine = [(e.buffer.name, n, {x for i in e.index for x in used(expand(i, named))}) for e, n in _read(a)]
+    return list(dict.fromkeys((name, n) for name, n, at in mine if at & positions and a.rows.var not in at))
 
 
 __all__ = ["attention", "online_softmaxes"]
