@@ -10,11 +10,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Expr
 from ktc.ir.text import parse_kernel
 from ktc.passes.lowering import materialise
-from ktc.passes.reductions import softmax_steps
+from ktc.passes.reductions.softmaxes import softmax_steps
 from tests.passes.checks import applied, body_of, differs, refused
 
 HEAD = (
-    "kernel attend(o: f32* noalias, q: f32 const*, k: f32 const*, v: f32 const*, rows: i32, n: i32, d: i32 range 1..64)\n"
+    "kernel attend(o: f32* noalias, q: f32 const*, k: f32 const*, v: f32 const*,"
+    " rows: i32, n: i32, d: i32 range 1..64)\n"
     "  launch grid((rows + 31) / 32) block(32)\n  flags reassociates\n  par r in 0..rows @ [thread.x 32, block.x]\n"
 )
 SCORE = "reduce(+) s: f32 = 0.0 over c in 0..d @ [seq]\n        yield q[r * d + c] * k[j * d + c]\n"
