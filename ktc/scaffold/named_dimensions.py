@@ -34,8 +34,11 @@ ROWS, OTHERS = 4096, 16
 """How large a size of any other name is beside dimensions at their ``most``: tokens or rows, which have no upper bound,
 where no dimension counts those; else a number of layers, of matrices side by side."""
 
+HEAD = Dimension(64, 128, usual=128)
+"""The elements of a head."""
+
 _BY_NAME: tuple[tuple[str, Dimension], ...] = (
-    (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", Dimension(64, 128, usual=128)),
+    (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", HEAD),
     (r"rot(ary)?(_emb(edding)?)?_dim", Dimension(64, 128, usual=128)),
     (r"kv_head|head_kv", Dimension(2, 8, usual=8)),
     (r"num_dim|dim_(count|num)", Dimension(4, 4)),

@@ -18,9 +18,10 @@ from .footprints import offsets_of
 from .integers.bit_positions import LARGE_EXPONENT, MOST_EXPONENT
 from .integers.row_pointers import PART
 from .model import Draft
-from .named_dimensions import dimensions, of_models, proportions
+from .named_dimensions import HEAD, dimensions, of_models, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
+from .scales.head_lengths import head_lengths
 from .scales.resized import resized
 from .windows import USUAL_WAYS, names_in
 
@@ -179,7 +180,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     )
     named = {
         n: x
-        for n, x in dimensions(start).items()
+        for n, x in (dict.fromkeys(head_lengths(d.kernel) & {*start}, HEAD) | dimensions(start)).items()
         if n not in {*windows, *d.roles.few, *d.roles.wanted, *d.roles.halves}
     }
 

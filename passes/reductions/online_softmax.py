@@ -5,7 +5,7 @@ before                                              after online-softmax{loop=j 
       reduce(+) s over k: q[k] * kc[j, k]               for j_tile in 0..n / 32
       yield s * c                                         for j_step in 0..8
     for j in 0..n                                           ... four positions from j_tile * 32 + j_step * 4 on
-      reduce(+) s over k: q[k] * kc[j, k]                     (``softmax_steps``)
+      reduce(+) s over k: q[k] * kc[j, k]                     (``softmaxes.softmax_steps``)
       p = exp(s * c - m)                                for j in n / 32 * 32..n
       l += p                                              ... one position
       par x in 0..d                                     l += l_run
@@ -27,10 +27,11 @@ statement in between writes. Sums change their order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ktc.ir.fold import i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import For, Reduce
+from ktc.ir.nodes import For, Reduce, Stmt
 from ktc.ir.walk import walk
 from ktc.passes.core.argument_kinds import Loops, Size
 from ktc.passes.core.arguments import knob, required
@@ -38,7 +39,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 
-from .one_sweep import in_one_sweep
+from .softmaxes.one_sweep import in_one_sweep
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,10 @@ class OnlineSoftmax(Pass[Arguments]):
         s = args.loop.one(kernel)
         if not _may_be(s):
             raise Refusal("E-SOFTMAX-NONE", f"'{args.loop}' neither finds a maximum nor keeps one")
-        assert isinstance(s, For | Reduce)
         return Result(in_one_sweep(kernel, s, keys, tile), (f"{s.var.name}: one sweep",))
 
 
-def _may_be(s: object) -> bool:
+def _may_be(s: Stmt) -> TypeGuard[For | Reduce]:
     return isinstance(s, For) or (isinstance(s, Reduce) and [a.op for a in s.accs] == ["max"])
 
 

@@ -10,11 +10,11 @@ keeps of a row are registers, and so a number that the text knows.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.planner_facts import KernelFacts, facts
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
@@ -114,38 +114,39 @@ def _ideas(kernel: Kernel, before: str, a: Attention, units: int, f: KernelFacts
     loops = {x.name: x for x in facts(kernel, f.sizes).loops}
     trips = [loops[s.var.name].trip or 1 for s in _around(kernel, a.rows) if s.var.name in loops]
     count, outer = trips[-1], math.prod(trips[:-1])
-    inner = " ".join(f"{n}=[{{lanes}}]" for n in _named(kernel, a.along))
+    inner = _stems(kernel, a.along)
+    if inner is None:
+        return
     rows, keys = a.rows.var.name, place_of(kernel, a.keys)
     staged = _shared_rows(a)
     least = min((x for _, x in _read(a)), default=ACCESS_BYTES)
     for t in row_tiles(length, least, count, outer, units):
-        spread = f"map{{{rows}=[{t.row_levels}] {inner.format(lanes=t.lane_levels)}}}"
-        first = f"{before}{special}tile{{loops={rows} sizes={t.block_rows}}} | {spread}"
-        found = next((s for s in _sweeps(first, keys, a, staged, t) if able(s)), None)
+        lanes = " ".join(f"{n}.*=[{t.lane_levels}]" for n in inner)
+        before_sweep = f"{before}{special}tile{{loops={rows} sizes={t.block_rows}}}"
+        spread = f"map{{{rows}=[{t.row_levels}] {lanes}}}"
+        found = next((s for s in _sweeps(before_sweep, spread, keys, a, staged, t) if able(s)), None)
         if found is not None:
             yield found, "one sweep over the keys: rows in registers, keys and values in shared memory", GAIN
 
 
-def _named(kernel: Kernel, along: Sequence[Par | Reduce]) -> list[str]:
-    """Names for the loops: one for all that the source calls alike, where these are all of them."""
+def _stems(kernel: Kernel, along: Sequence[Par | Reduce]) -> list[str] | None:
+    """What the source calls the loops, if it calls no other so; None if it does."""
     mine = {s.var for s in along}
-    others = {s.var.stem for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and s.var not in mine}
-    alike = Counter(s.var.stem for s in along)
-
-    def name(s: Par | Reduce) -> str:
-        return f"{s.var.stem}.*" if alike[s.var.stem] > 1 and s.var.stem not in others else place_of(kernel, s)
-
-    return list(dict.fromkeys(map(name, along)))
+    stems = dict.fromkeys(s.var.stem for s in along)
+    others = (s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and s.var not in mine)
+    return None if any(s.var.stem in stems for s in others) else list(stems)
 
 
-def _sweeps(first: str, keys: str, a: Attention, staged: Sequence[tuple[str, int]], t: RowTile) -> Iterator[str]:
+def _sweeps(
+    before: str, spread: str, keys: str, a: Attention, staged: Sequence[tuple[str, int]], t: RowTile
+) -> Iterator[str]:
     """What is tried of one way to share rows, best first."""
     bytes_each = sum(n * t.length for _, n in staged)
     tile = next((n for n in TILE if staged and STAGES * n * bytes_each <= SHARED_BYTES), 0)
     stem = a.keys.var.name
     if tile:
         sweep = f"online-softmax{{loop={keys} keys={KEYS} tile={tile}}}"
-        shared = f"{first} | {sweep} | register-tile{{loop={stem}_tile}}" + "".join(
+        shared = f"{before} | {sweep} | {spread} | register-tile{{loop={stem}_tile}}" + "".join(
             f" | stage-shared{{array={name} loop={stem}_tile vec={ACCESS_BYTES // n}}}" for name, n in staged
         )
         ahead = f" | async-copy{{loop={stem}_tile}} | multi-buffer{{loop={stem}_tile stages={STAGES}}}"
@@ -153,7 +154,7 @@ def _sweeps(first: str, keys: str, a: Attention, staged: Sequence[tuple[str, int
         yield f"{shared}{FAST}"
         yield shared
     if t.rows == 1:
-        alone = f"{first} | online-softmax{{loop={keys} keys={KEYS} tile={KEYS}}}"
+        alone = f"{before} | online-softmax{{loop={keys} keys={KEYS} tile={KEYS}}} | {spread}"
         yield f"{alone}{FAST}"
         yield alone
 
@@ -172,8 +173,9 @@ def _read(a: Attention) -> list[tuple[Load, int]]:
 def _shared_rows(a: Attention) -> list[tuple[str, int]]:
     """The arrays that positions move along and rows do not: what all rows of a block read."""
     positions = {s.var for s in walk(a.rows.body) if isinstance(s, For | Reduce) and s.var.stem == a.keys.var.stem}
-    mine = [(e, n) for e, n in _read(a) if used(e) & positions and a.rows.var not in used(e)]
-    return list(dict.fromkeys((e.buffer.name, n) for e, n in mine))
+    named = definitions(a.rows.body)
+    mine = [(e.buffer.name, n, {x for i in e.index for x in used(expand(i, named))}) for e, n in _read(a)]
+    return list(dict.fromkeys((name, n) for name, n, at in mine if at & positions and a.rows.var not in at))
 
 
 __all__ = ["attention", "online_softmaxes"]

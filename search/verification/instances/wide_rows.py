@@ -25,16 +25,16 @@ SEVERAL_ROUNDS = 4
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
 
-LONGEST = 64_000
-"""Statements of a thread of the original: a row that takes more (of sums of products, each term of which is a sum) is
-longer than anything else that it is run on, and one that takes many more is not run to its end."""
+MOST_WORK = 100_000 * 256
+"""Statements that all threads of the original run: rows of sums of products, each term of which is a sum, are longer
+than anything else that it is run on, and may not come to an end. Shorter ones tell as much."""
 
 
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[Instance]:
     """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
-    row's peak; shorter ones where the original would take very long (:data:`LONGEST`). If these are fewer than threads,
-    shorter ones too, more than there are threads: a stride by the number of blocks is then seen for none by the number
-    of threads."""
+    row's peak; shorter or fewer where the original would take very long (:data:`MOST_WORK`). If these are fewer than
+    threads, shorter ones too, more than there are threads: a stride by the number of blocks is then seen for none by
+    the number of threads."""
     maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
     base = maker.base()
     if not base or not candidate.is_spmd:
@@ -53,7 +53,9 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
         widths = max(one_round(candidate, maker, n), tile), threads
         counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
         fit = [i for w, c in itertools.product(widths, counts) if (i := made(w, c)) is not None]
-        found = next((i for i in fit if _takes(original, workload, i) <= LONGEST), fit[0] if fit else None)
+        takes = {id(i): _takes(original, workload, i) for i in fit}
+        least = min(fit, key=lambda i: takes[id(i)], default=None)
+        found = next((i for i in fit if takes[id(i)] <= MOST_WORK), least)
         many = made(threads, threads + BEYOND)
         few = found is not None and any(found.sizes[m] <= threads for m in outer)
         return [i for i in (found, many if few else None) if i is not None]
@@ -89,7 +91,10 @@ def _lengthening(original: Kernel, maker: Maker, base: Mapping[str, int]) -> set
 
 
 def _takes(original: Kernel, workload: Workload, instance: Instance) -> int:
-    return statements(original, arguments(workload, instance.sizes, original))
+    """Statements that all threads of the original run."""
+    scalars = scalars_of(workload, instance.sizes)
+    lanes = sum(g.blocks * g.threads for g in (geometry_of(k, scalars) for k in launch_kernels(original)))
+    return lanes * statements(original, arguments(workload, instance.sizes, original))
 
 
 def _resident(candidate: Kernel, scalars: Mapping[str, int | float]) -> bool:

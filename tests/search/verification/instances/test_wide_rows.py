@@ -62,3 +62,38 @@ def test_inputs_say_what_a_row_is_where_nothing_is_compared() -> None:
     kernel = load(ATTEND.replace("MAXIMUM", "m + w[h * n + j]"))
     first, *_ = wide_rows(kernel, kernel, workload())
     assert first.sizes["d"] > 64 > first.sizes["n"]
+
+
+ALONE = """
+__global__ void largest(float* w, const float* q, const float* k, int rows, int n) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  float m = -INFINITY;
+  for (int j = 0; j < n; j++) {
+    float s = 0.0f;
+    for (int i = 0; i < LENGTH; i++) s += q[r * LENGTH + i] * k[j * LENGTH + i];
+    m = fmaxf(m, s);
+  }
+  w[r] = m;
+}
+void launch(float* w, const float* q, const float* k, int rows, int n) {
+  largest<<<(rows + 127) / 128, 128>>>(w, q, k, rows, n);
+}
+"""
+
+
+def test_rows_of_sums_are_no_longer_than_the_original_can_be_run_on() -> None:
+    rows = {}
+    for d in (2, 1024):
+        kernel = load(ALONE.replace("LENGTH", str(d)))
+        args = (
+            ArgSpec("w", "f32", "out", ("rows",)),
+            ArgSpec("q", "f32", "in", ("rows", str(d))),
+            ArgSpec("k", "f32", "in", ("n", str(d))),
+            *(ArgSpec(n, "i32", "scalar", value=n, range=(1, 4096)) for n in ("rows", "n")),
+        )
+        one = Scenario("one", {"rows": 1024, "n": 1024})
+        found = wide_rows(kernel, kernel, Workload(Path("w.toml"), Path("k.cu"), "largest", args, (one,), {"": {}}))
+        rows[d] = found[0].sizes
+    assert rows[2]["n"] > 128 < rows[2]["rows"]
+    assert rows[1024]["n"] > 128 >= rows[1024]["rows"]  # fewer rows, and still some row's peak for each thread

@@ -98,6 +98,9 @@ class Sweep:
             Store(self.values, (Var(u),), _if(sees, substitute_expr(found, env), nothing)),
         )
         powers = fresh("u", I32)
+        below = self.power(Load(self.values, (Var(powers),)), Var(base))
+        if seen is not None:
+            below = Select(substitute_expr(seen, {s.top.var: self._at(first, powers)}), below, Const(0.0, t))
         largest = Acc(here, "max", nothing, Load(self.values, (Var(u),)))
         out: list[Stmt] = [
             Alloc(self.values),
@@ -106,9 +109,7 @@ class Sweep:
             Decl(top, Call("max", (Var(self.high), Var(here)), t), const=True),
             Decl(base, Select(Binary("==", Var(top), nothing), Const(0.0, t), Var(top)), const=True),
             Decl(fix, self.power(Var(self.high), Var(base)), const=True),
-            Par(powers, i32(0), count, _unrolled(count), (
-                Store(self.powers, (Var(powers),), self.power(Load(self.values, (Var(powers),)), Var(base))),
-            )),
+            Par(powers, i32(0), count, _unrolled(count), (Store(self.powers, (Var(powers),), below),)),
         ]  # fmt: skip
         out += [y for x in s.sums for y in self._summed(x, count, first, fix, seen)]
         out.append(Assign(self.high, Var(top)))

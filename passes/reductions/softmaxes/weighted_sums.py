@@ -39,9 +39,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.ir.walk import assigned, declared, map_expr, substitute_expr, used
 from ktc.passes.core.refusals import Refusal
+from ktc.passes.reductions.scaled_values import Factors, Unscaled, Values
 from ktc.passes.shared.running.rescaled import Power, Rescaled
-
-from .scaled_values import Factors, Unscaled, Values
 
 Env = dict[Sym, Expr]
 

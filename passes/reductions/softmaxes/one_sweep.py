@@ -28,9 +28,9 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import scalar_of
 from ktc.ir.walk import with_list_around
+from ktc.passes.reductions.scaled_values import whole
 
 from .row_operands import with_row_operands
-from .scaled_values import whole
 from .seen_positions import seen_positions
 from .softmax_forms import Form
 from .softmax_steps import Sweep
@@ -107,14 +107,15 @@ class _Rewrite:
             return Decl(sym, Select(some, power, Const(1.0, t)), const=True)
 
         if form.kept is None:
-            found = Decl(high.sym, Call("max", (high.init, Var(self.sweep.high)), t), const=True)
-            return (found, below(Var(self.sweep.high), self.rest, high.sym))
+            whole_top = Decl(high.sym, Call("max", (high.init, Var(self.sweep.high)), t), const=True)
+            return (whole_top, below(Var(self.sweep.high), self.rest, high.sym))
         began = fresh("began", t)
-        found = Assign(form.kept, Call("max", (Var(form.kept), Var(self.sweep.high)), t))
         return (
-            Decl(began, Var(form.kept), const=True), found,
-            below(Var(self.sweep.high), self.rest, form.kept), below(Var(began), self.earlier, form.kept),
-        )  # fmt: skip
+            Decl(began, Var(form.kept), const=True),
+            Assign(form.kept, Call("max", (Var(form.kept), Var(self.sweep.high)), t)),
+            below(Var(self.sweep.high), self.rest, form.kept),
+            below(Var(began), self.earlier, form.kept),
+        )
 
     def _after(self, s: Stmt) -> Body:
         """What is left of a statement: sums take what the sweep found."""

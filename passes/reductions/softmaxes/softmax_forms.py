@@ -37,10 +37,10 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_expr, used, used_in, walk
 from ktc.passes.core.refusals import Refusal
+from ktc.passes.reductions.position_loops import fixed_before, over_positions, overlapping
 from ktc.passes.shared.running.rescaled import online
 from ktc.passes.shared.serial_sums import counted_to
 
-from .position_loops import fixed_before, over_positions, overlapping
 from .weighted_sums import Softmax, WeightedSum
 
 
