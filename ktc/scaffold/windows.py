@@ -204,7 +204,8 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
         for x in walk_expr(e)
         if isinstance(x, Binary) and x.op == "/" and isinstance(b := without_casts(x.b), Var)
     }
-    bounds = tap_bounds(k, params)
+    rows = _compared_with_their_end(k, params, sources)
+    bounds = {v: told for v, told in tap_bounds(k, params).items() if told[0] not in rows}
     for e in all_exprs(k.body):
         for tap in (without_casts(e.a), without_casts(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
             if not isinstance(tap, Var) or tap.sym not in bounds:
@@ -213,6 +214,19 @@ def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str
                 if scale is None or scale in steps:
                     yield bounds[tap.sym]
                     yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
+
+
+def _compared_with_their_end(k: Kernel, params: set[Sym], sources: Mapping[Sym, Sequence[Expr]]) -> set[str]:
+    """The parameters that loops go up to and that sums with such a loop's variable are compared with (``at = y + tap -
+    1``, ``at < h``, in a loop over ``y`` up to ``h``): rows of an image, whatever is added to them."""
+    bounds = tap_bounds(k, params)
+    out = set[str]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ("<", ">=") and (named := _name(e.b, params)):
+            at = spelled_out(without_casts(e.a), sources)
+            mine = {v for v in used(at) if v in bounds and bounds[v][0] in named}
+            out |= {bounds[v][0] for v in mine if at != Var(v)}
+    return out
 
 
 def dilated_taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:

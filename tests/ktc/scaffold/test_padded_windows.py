@@ -115,3 +115,30 @@ def test_what_the_other_branch_writes_is_as_long() -> None:
     text = text.replace("float* y)", "float* y, int* mask, float* sizes)").replace("pw, y);", "pw, y, mask, sizes);")
     d = draft(ktc.loads(text).kernel)
     assert d.shapes["sizes"] == d.shapes["y"]
+
+
+WEIGHTS = """
+__global__ void by_weights(const float* x, const float* dy, float* dw, int n, int c, int h, int w, int k) {
+  int t = blockIdx.x * blockDim.x + threadIdx.x;
+  if (t >= k * c * 9) return;
+  int s = t % 3, r = t / 3 % 3, from = t / 9 % c, to = t / (9 * c);
+  float sum = 0.0f;
+  for (int i = 0; i < n; i++)
+    for (int a = 0; a < h; a++)
+      for (int b = 0; b < w; b++) {
+        int y = a + r - 1, z = b + s - 1;
+        if (y >= 0 && y < h && z >= 0 && z < w)
+          sum += x[((i * c + from) * h + y) * w + z] * dy[((i * k + to) * h + a) * w + b];
+      }
+  dw[t] = sum;
+}
+void go(const float* x, const float* dy, float* dw, int n, int c, int h, int w, int k) {
+  by_weights<<<(k * c * 9 + 127) / 128, 128>>>(x, dy, dw, n, c, h, w, k);
+}
+"""
+
+
+def test_rows_that_a_loop_goes_over_are_no_window() -> None:
+    """What the loop's place and a tap make is compared with where the loop ends."""
+    d = draft(ktc.loads(WEIGHTS).kernel)
+    assert max(min(sizes["h"], sizes["w"]) for _, sizes, _ in d.scenarios) >= 16, d.scenarios
