@@ -155,8 +155,8 @@ __all__ = [
     "facts_of",
     "is_alone",
     "launch_tests",
+    "untested_pairs",
     "unvouched",
     "unvouched_pairs",
-    "untested_pairs",
     "without",
 ]

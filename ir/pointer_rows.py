@@ -40,7 +40,18 @@ from ktc.ir.nodes import (
 from ktc.ir.null_pointers import taken
 from ktc.ir.support.frozen import values_of
 from ktc.ir.types import BOOL, I64, Ptr, Scalar, is_signed_integer
-from ktc.ir.walk import all_exprs, assigned, loads_in, map_body, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    loads_in,
+    map_body,
+    stmt_exprs,
+    substitute_expr,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 
 FAR = 1 << 40
 """How far apart the rows are for what a target that is passed addresses computes: farther than any row is long. A

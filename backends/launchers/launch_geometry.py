@@ -284,10 +284,14 @@ def check_tested(kernel: Kernel) -> None:
         KtcError: E-LAUNCH-ROWS: it is passed addresses of rows, in memory of the device, and something rests on them.
     """
     doubtful = {f.sym for f in unvouched(kernel) if f.kind == "align"}
-    wants = [f"rows of '{p.sym.name}' begin at multiples of {n} bytes" for p, n in _wide_rows(kernel) if p.sym in doubtful]
+    wants = [
+        f"rows of '{p.sym.name}' begin at multiples of {n} bytes" for p, n in _wide_rows(kernel) if p.sym in doubtful
+    ]
     wants += [f"'{p.sym.name}' and '{q.sym.name}' do not overlap" for p, q in untested_pairs(kernel)]
     if wants:
-        what = f"that {' and '.join(wants)} is a guess that host code cannot test: the addresses of rows are on the device"
+        what = (
+            f"that {' and '.join(wants)} is a guess that host code cannot test: the addresses of rows are on the device"
+        )
         hint = "promise it: take `align` and `noalias` of these arguments out of `guessed` in the workload"
         raise KtcError("E-LAUNCH-ROWS", what, kernel.loc, hint=hint)
 

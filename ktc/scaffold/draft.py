@@ -25,8 +25,8 @@ from .checking.smaller_buffers import with_room_in_memory
 from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
-from .extents.anywhere_rows import row_lengths, row_shapes
 from .extents.accessors import with_contiguous, with_equal_extents
+from .extents.anywhere_rows import row_lengths, row_shapes
 from .extents.constant_extents import constant_extents
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts

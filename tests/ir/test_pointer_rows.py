@@ -76,9 +76,7 @@ def test_cuda_and_hip_are_passed_addresses_and_others_one_buffer() -> None:
 
 
 def test_variables_that_rows_begin_at_are_looked_through() -> None:
-    text = DOUBLE.format(index="start + i as i64").replace(
-        "  for i", "  let start: i64 = j as i64 * x_row\n  for i"
-    )
+    text = DOUBLE.format(index="start + i as i64").replace("  for i", "  let start: i64 = j as i64 * x_row\n  for i")
     printed = emit(parse_kernel(text), "cuda").text
     assert "x[j][i]" in printed and "start" not in printed
 

@@ -14,7 +14,21 @@ from typing import Literal
 
 from ktc.ir.analysis.defs import definitions
 from ktc.ir.nodes import (
-    AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh,
+    AddrOf,
+    Alloc,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
 )
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_body, walk

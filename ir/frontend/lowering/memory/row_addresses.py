@@ -1,9 +1,9 @@
 """Addresses that come from an array of pointers: which of its rows each is in, and how far into it.
 
-    var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
-    var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
-    var pointer_1: f32* = at as.c (f32*)        the same place
-    kept[i] = x[j]                              an array of the kernel's that holds rows
+var pointer: f32* = x[j] as.c (f32*)        row j, from its beginning
+var at: u64 = u64(&pointer[4 * c])          row j, 4 c elements on
+var pointer_1: f32* = at as.c (f32*)        the same place
+kept[i] = x[j]                              an array of the kernel's that holds rows
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class Addresses:
 
     def counted_in(self, table: Sym) -> Scalar:
         """The type of integers in which rows of ``table`` are counted."""
-        rows = [a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None]
+        rows = [
+            a.row for _, v in self._kept if (a := address(v)) is not None and a.table == table and a.row is not None
+        ]
         found = {r.type for r in rows if not isinstance(r, Const)}
         only = found.pop() if len(found) == 1 else I64 if found else I32
         return only if isinstance(only, Scalar) else I64
@@ -159,12 +161,12 @@ class Addresses:
         elif isinstance(s, Decl | Assign | Alloc):
             allowed = {s.sym}
         self._other |= {self._table_of[v] for v in fields - allowed if v in self._table_of} | (fields & self._tables)
-        for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
-            if isinstance(e, AddrOf) and e.buffer in self._tables:
-                self._other.add(e.buffer)
-            if isinstance(e, AddrOf | Load) and e.buffer in self._table_of and isinstance(e.buffer.type, Array):
-                if isinstance(e, AddrOf) or e.width != 1:
-                    self._other.add(self._table_of[e.buffer])
+        for x in (x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, AddrOf | Load)):
+            if isinstance(x, AddrOf) and x.buffer in self._tables:
+                self._other.add(x.buffer)
+            kept_in = self._table_of.get(x.buffer) if isinstance(x.buffer.type, Array) else None
+            if kept_in is not None and (isinstance(x, AddrOf) or x.width != 1):
+                self._other.add(kept_in)
 
     def asked_for_null(self, e: Expr) -> tuple[Sym, Expr] | None:
         """The array of pointers, and the row in it, of which ``e`` asks whether it is there: ``x[j] == nullptr``."""
@@ -193,9 +195,9 @@ def _pointed(s: Stmt) -> Iterator[Sym]:
         yield s.buffer
     elif isinstance(s, AsyncCopy):
         yield s.src
-    for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
-        if isinstance(e, Load) or (isinstance(e, AddrOf) and not is_const(e.index[0], 0)):
-            yield e.buffer
+    for x in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+        if isinstance(x, Load) or (isinstance(x, AddrOf) and not is_const(x.index[0], 0)):
+            yield x.buffer
 
 
 def _is_address(t: Type) -> bool:

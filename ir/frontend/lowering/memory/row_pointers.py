@@ -45,6 +45,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, I64, U8, U64, Array, Ptr, Scalar
 from ktc.ir.walk import assigned, map_body, substitute, substitute_expr, walk
 
+from .read_copies import read_at_once
 from .row_addresses import Address, Addresses, address
 
 
@@ -74,8 +75,9 @@ def with_rows(body: Body, params: tuple[Param, ...]) -> tuple[Body, tuple[Param,
 
 def _is_table(p: Param) -> bool:
     t = p.sym.type
-    words = isinstance(t, Ptr) and isinstance(t.elem, Scalar) and t.elem.is_int and t.elem.bits == U64.bits
-    return words and not (p.symbol or p.host or t.volatile)  # type: ignore[union-attr]
+    if not isinstance(t, Ptr) or not isinstance(t.elem, Scalar) or t.volatile or p.symbol or p.host:
+        return False
+    return t.elem.is_int and t.elem.bits == U64.bits
 
 
 def _free(name: str, names: set[str]) -> str:
@@ -112,7 +114,9 @@ class _Rows:
         return fresh(name, dataclasses.replace(sym.type, elem=t) if isinstance(sym.type, Array) else t)
 
     def rewritten(self, body: Body) -> Body:
-        return _named_once(map_body(body, self._stmt), {row for row, _ in self.parts.values()})
+        made = {p for s, parts in self.parts.items() if isinstance(s.type, Ptr) for p in parts if p is not None}
+        body = read_at_once(map_body(body, self._stmt), made)
+        return _named_once(body, {row for row, _ in self.parts.values()})
 
     def _place(self, pointer: Sym, index: Expr) -> Expr:
         row, inside = self.parts[pointer]
@@ -151,9 +155,10 @@ class _Rows:
     def _stmt(self, s: Stmt) -> Stmt | Body:
         if isinstance(s, Alloc) and s.sym in self.parts:
             return tuple(dataclasses.replace(s, sym=p) for p in self.parts[s.sym] if p is not None)
-        if isinstance(s, Decl | Assign | Store) and (s.buffer if isinstance(s, Store) else s.sym) in self.parts:
-            if not isinstance(s, Store) or isinstance(s.buffer.type, Array):
-                return self._kept(s)
+        if isinstance(s, Decl | Assign) and s.sym in self.parts:
+            return self._kept(s)
+        if isinstance(s, Store) and s.buffer in self.parts and isinstance(s.buffer.type, Array):
+            return self._kept(s)
         out = with_children(s, self._within)
         if isinstance(s, Store | Atomic) and s.buffer in self.parts:
             index = (self._place(s.buffer, s.index[0]), *map(self._within, s.index[1:]))

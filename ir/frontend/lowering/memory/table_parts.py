@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ktc.ir.arith.integer_casts import without_widening
 from ktc.ir.kernel import Param
-from ktc.ir.nodes import AddrOf, Atomic, Binary, Body, Const, Expr, Load, Stmt, Store, Sym, fresh
+from ktc.ir.nodes import AddrOf, Atomic, Binary, Body, Const, Expr, Load, Store, Sym, fresh
 from ktc.ir.support.frozen import values_of
 from ktc.ir.walk import all_exprs, keep, map_body, walk, walk_expr
 
