@@ -13,7 +13,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel
 
 COPY = """\
-kernel copy(x: f32 const* align 16{align} readonly rows x_row, y: f32* align 16{noalias}, n: i32, host m: i32, host x_row: i64)
+kernel copy(
+    x: f32 const* align 16{align} readonly rows x_row,
+    y: f32* align 16{noalias},
+    n: i32,
+    host m: i32,
+    host x_row: i64)
   launch grid(m) block(32)
   assume n % 4 == 0
   assume x_row % 4_i64 == 0_i64 origin guessed

@@ -34,7 +34,7 @@ void go({params}, int n, int m) {{ k<<<{blocks}, 64>>>({args}, n, m); }}
         (
             "const float* const* x, float* y",
             "x, y",
-            "for (; i < n; i += blockDim.x) { float s = 0; for (int q = 0; q < m; ++q) s += x[q][i + 2 * q]; y[i] = s; }",
+            "for (; i < n; i += blockDim.x) { y[i] = 0; for (int q = 0; q < m; ++q) y[i] += x[q][i + 2 * q]; }",
             ("m", "2 * m + n - 2"),
         ),
     ],

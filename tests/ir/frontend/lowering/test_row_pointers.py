@@ -30,7 +30,7 @@ def kernel(params: str, body: str) -> Kernel:
         ("const long long* x", "y[j * n + i] = ((const float*)x[j])[i];"),
         (
             "const float* const* x",
-            "__shared__ const float* kept[3]; if (i == 0) kept[j] = x[j] + 1; __syncthreads(); y[j * n + i] = kept[j][i - 1];",
+            "__shared__ const float* at[3]; if (!i) at[j] = x[j] + 1; __syncthreads(); y[j * n + i] = at[j][i - 1];",
         ),
         ("const float* const* x", "if (((size_t)x[j] & 15) == 0) y[j * n + i] = x[j][i];"),
     ],

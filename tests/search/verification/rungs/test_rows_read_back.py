@@ -9,7 +9,13 @@ from ktc.ir.text import parse_kernel
 from ktc.search.verification.rungs.parse_back import parse_back, read_back
 
 SUM = """\
-kernel total(x: f32 const* readonly rows x_row, to: f32* rows to_row, n: i32, host m: i32, host x_row: i64, host to_row: i64)
+kernel total(
+    x: f32 const* readonly rows x_row,
+    to: f32* rows to_row,
+    n: i32,
+    host m: i32,
+    host x_row: i64,
+    host to_row: i64)
   launch grid(m) block(32)
   var j: i32 = blockIdx.x
   for i = threadIdx.x; i < n; i + 32
