@@ -26,7 +26,7 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
-from .extents.anywhere_rows import row_lengths, row_shapes
+from .extents.anywhere_rows import row_doubts, row_lengths, row_shapes
 from .extents.constant_extents import constant_extents
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
@@ -116,6 +116,7 @@ def draft(k: Kernel) -> Draft:
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.contents = with_pages_apart(k, d.contents)
     d.shapes = row_shapes(replace(d, shapes=by_strides(d)), seen)
+    d.doubts += row_doubts(d)
     d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = unless_late(LOOKING, partial(observed_roles, d, probe, seen), dict)

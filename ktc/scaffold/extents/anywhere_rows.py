@@ -68,6 +68,14 @@ def row_shapes(d: Draft, seen: Sequence[Seen]) -> dict[str, Extent | None]:
     return out
 
 
+def row_doubts(d: Draft) -> list[str]:
+    """What a draft supposes of such rows, for its reader to confirm."""
+    return [
+        f"{b.name}: an array of pointers; its rows are taken to be {d.tied(s.name) or s.name} long, and none to be null"
+        for b, s in row_pitches(d.kernel).items()
+    ]
+
+
 def _is_of_rows(shape: Extent, length: str) -> bool:
     factors = [f.strip("()") for f in shape.factors]
     return shape.over == 1 and not shape.plus and (length in factors or all(f in factors for f in length.split(" * ")))
@@ -77,4 +85,4 @@ def _factor(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
 
 
-__all__ = ["row_lengths", "row_shapes"]
+__all__ = ["row_doubts", "row_lengths", "row_shapes"]
