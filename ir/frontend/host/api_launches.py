@@ -62,8 +62,8 @@ def _by_array(call: c_ast.FuncCall, args: list, env: Env) -> Launch | None:
 
 
 def each_kernel(launch: Launch, env: Env) -> list[Launch]:
-    """``launch``, for each of the kernels that it may be of: those of a table ``void* kernels[] = {(void*)a, (void*)b}``,
-    of which an index chooses one, and both sides of a condition."""
+    """``launch``, for each of the kernels that it may be of: those of a table ``void* all[] = {(void*)a, (void*)b}`` of
+    which an index chooses one, and both sides of a condition."""
     found = _kernels(launch.callee, env, MOST_NAMES)
     return [launch] if found == [launch.callee] else [
         Launch(k, launch.config, launch.args, coord=launch.coord) for k in found

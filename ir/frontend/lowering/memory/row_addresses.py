@@ -93,8 +93,12 @@ class Addresses:
     def pointee(self, table: Sym) -> Type | None:
         """What all pointers to rows of ``table`` point to that are more than an address on its way to another type, as
         a ``void*`` is; None if they differ."""
-        found = {s.type.elem for s in self.pointers(table) & self._pointed if isinstance(s.type, Ptr)}
+        found = {s.type.elem for s in self.pointed(table) if isinstance(s.type, Ptr)}
         return found.pop() if len(found) == 1 else None
+
+    def pointed(self, table: Sym) -> set[Sym]:
+        """The pointers to rows of ``table`` through which something is accessed, or that move on."""
+        return self.pointers(table) & self._pointed
 
     def counted_in(self, table: Sym) -> Scalar:
         """The type of integers in which rows of ``table`` are counted."""

@@ -19,7 +19,7 @@ from ktc.ir.analysis.defs import definitions
 from ktc.ir.arith.integer_casts import without_widening
 from ktc.ir.fields import with_children
 from ktc.ir.fold import add, cast, mul
-from ktc.ir.frontend.lowering.declarations.retype import retype_pointee
+from ktc.ir.frontend.lowering.declarations.retype import retype_pointee, used_pointee
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import (
     AddrOf,
@@ -54,7 +54,7 @@ def with_rows(body: Body, params: tuple[Param, ...]) -> tuple[Body, tuple[Param,
     tables = {p.sym for p in params if _is_table(p)}
     if not tables or not any(isinstance(s, Decl) and isinstance(s.sym.type, Ptr) for s in walk(body)):
         return body, params
-    body = _typed(body)
+    body = _typed(body, tables)
     known = Addresses(body, tables)
     names = {p.sym.name for p in params}
     out = list(params)
@@ -87,12 +87,17 @@ def _free(name: str, names: set[str]) -> str:
     return name
 
 
-def _typed(body: Body) -> Body:
-    """``body`` with pointers to bytes that are used as one type of elements, as ``void*`` in memory is, as those."""
-    seen = [s.sym for s in walk(body) if isinstance(s, Decl) and isinstance(s.sym.type, Ptr) and s.sym.type.elem == U8]
-    names = definitions(body)
-    for sym in seen:
-        body, _ = retype_pointee(body, sym, names)
+def _typed(body: Body, tables: set[Sym]) -> Body:
+    """``body`` with pointers to bytes that are used as one type of elements, as ``void*`` in memory is, as those, where
+    all that come out of an array of pointers are."""
+    known, names = Addresses(body, tables), definitions(body)
+    for table in known.followed():
+        bytes_ = [p for p in known.pointed(table) if isinstance(p.type, Ptr) and p.type.elem == U8]
+        used_as = {p: used_pointee(body, p, names) for p in bytes_}
+        others = {p.type.elem for p in known.pointed(table) if isinstance(p.type, Ptr)} - {U8}
+        if len({*used_as.values(), *others}) == 1:
+            for p in bytes_:
+                body = retype_pointee(body, p, names)
     return body
 
 

@@ -54,10 +54,9 @@ def test_a_row_that_is_not_there_is_asked_for() -> None:
     "body",
     [
         "if (i == n) x[j] = y; y[j * n + i] = x[j][i];",
-        "float* p = (float*)x[j]; short* q = (short*)x[j]; y[j * n + i] = p[i] + q[i];",
         "float* p = (float*)x[j]; if (n > 4) p = y; p[i] = 1.0f;",
     ],
-    ids=["written", "of two types", "or something else"],
+    ids=["written", "or something else"],
 )
 def test_what_is_done_with_others_leaves_them_numbers(body: str) -> None:
     assert "x: u64*" in print_kernel(kernel("void** x", body.replace("x[j][i]", "((float*)x[j])[i]")))
@@ -96,3 +95,11 @@ def test_lists_of_tensors_in_a_struct_are_a_buffer_each() -> None:
 def test_lists_that_only_a_run_tells_apart_stay_one_buffer() -> None:
     k = load(LISTS.replace("l.at[1][t]", "l.at[c & 1][t]"), name="k.cu")
     assert "l_at: f32* rows l_at_row" in print_kernel(k)
+
+
+def test_bytes_that_are_used_in_several_ways_stay_bytes() -> None:
+    body = "const short* p = (const short*)x[j]; y[j * n + i] = p[i] + ((const float*)x[j])[0];"
+    k = kernel("const void** x", body)
+    assert "x: u8 const* readonly rows x_row" in print_kernel(k)
+    again = load(emit(k, "cuda").text, name="k.cu")
+    assert "x: u8 const* readonly rows x_row" in print_kernel(again)
