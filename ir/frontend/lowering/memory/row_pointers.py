@@ -7,7 +7,7 @@ before                                              after
 
 How far the rows are apart is a number of the launcher's that no caller passes (:mod:`ktc.ir.pointer_rows`). An address
 that is kept in a variable is two: the row, and how far into it. An array of pointers with which the kernel does more
-than that (stores one, compares two, sees a row as elements of two types) stays numbers of 64 bits.
+than that (stores one there, mixes them with others) stays numbers of 64 bits.
 """
 
 from __future__ import annotations
