@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 import ktc
-from ktc.scaffold import draft
+from ktc.scaffold import draft, workload_text
 
 
 def of(params: str, args: str, body: str, blocks: str = "m") -> ktc.scaffold.model.Draft:
@@ -46,3 +49,28 @@ def test_rows_are_as_long_as_the_kernel_goes_into_them(
     d = of(params, args, body, blocks="m" if "blockIdx" in body else "1")
     found = d.shapes["x"]
     assert found is not None and found.shape == shape and d.tied("x_row") == shape[1]
+
+
+LISTS = """
+struct Lists { void* at[2][24]; int sizes[24]; unsigned char list[200]; int chunk[200]; };
+__global__ void scaled(int length, Lists l, float by) {
+  int t = l.list[blockIdx.x], c = l.chunk[blockIdx.x], n = l.sizes[t] - c * length;
+  const float* in = (const float*)l.at[0][t] + c * length;
+  float* out = (float*)l.at[1][t] + c * length;
+  for (int i = threadIdx.x; i < n && i < length; i += blockDim.x) out[i] = in[i] * by;
+}
+void go(int blocks, int length, Lists l, float by) { scaled<<<blocks, 32>>>(length, l, by); }
+"""
+
+
+def test_each_block_of_a_launch_over_lists_has_a_tensor_of_one_chunk(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(LISTS)
+    program = ktc.load(source)
+    text, doubts = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    args = {a["name"]: a for a in tomllib.loads(text)["args"]}
+    assert args["l_at_0"]["shape"] == args["l_at_1"]["shape"] == ["blocks", "length"]
+    assert args["l_list"]["init"] == "distinct" and args["l_list"]["range"] == [0, "blocks - 1"]
+    assert args["l_chunk"]["init"] == "zeros" and args["l_sizes"]["range"] == [0, "length"]
+    assert any("l_at_0: an array of pointers" in d for d in doubts)
+    assert all(s["sizes"]["blocks"] <= 110 for s in tomllib.loads(text)["scenario"])
