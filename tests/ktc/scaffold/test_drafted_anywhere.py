@@ -66,7 +66,7 @@ void go(int blocks, int length, Lists l, float by) { scaled<<<blocks, 32>>>(leng
 def test_each_block_of_a_launch_over_lists_has_a_tensor_of_one_chunk(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text(LISTS)
-    program = ktc.load(source)
+    program = ktc.load(str(source))
     text, doubts = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
     args = {a["name"]: a for a in tomllib.loads(text)["args"]}
     assert args["l_at_0"]["shape"] == args["l_at_1"]["shape"] == ["blocks", "length"]
