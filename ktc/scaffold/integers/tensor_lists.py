@@ -113,7 +113,7 @@ def with_tensor_lists(k: Kernel, contents: Sequence[Content]) -> list[Content]:
     return [*kept, Content(lists.tensors, "distinct", name)]
 
 
-def with_list_ties(d: Draft) -> tuple[dict[str, str], dict[str, Extent | None]]:
+def with_list_ties(d: Draft) -> tuple[dict[str, str | int], dict[str, Extent | None]]:
     """The ties of ``d`` and its shapes, where there are as many tensors as blocks, and each is as long as rows are at
     most."""
     k, lists = d.kernel, tensor_lists(d.kernel)

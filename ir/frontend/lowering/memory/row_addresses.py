@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     AddrOf,
@@ -171,6 +172,26 @@ class Addresses:
             kept_in = self._table_of.get(x.buffer) if isinstance(x.buffer.type, Array) else None
             if kept_in is not None and (isinstance(x, AddrOf) or x.width != 1):
                 self._other.add(kept_in)
+
+        followed = kept(s)
+        if followed is None or followed[0] not in self._table_of:
+            for e in stmt_exprs(s):
+                self._refuse_numbers(e, False)
+
+    def _refuse_numbers(self, e: Expr, masked: bool) -> None:
+        """Elements of a table that are used as numbers and never followed, as a length among pointers is. How an address
+        is aligned may be asked of any (``masked``)."""
+        a = address(e) if isinstance(e.type, Scalar) and not isinstance(e, Cast | Var) else None
+        if isinstance(e, Cast) and isinstance(e.x, AddrOf) and e.x.buffer not in self._pointed:
+            a = address(e)
+        table = None if a is None else self._table(a)
+        if table in self._tables and not masked and self.asked_for_null(e) is None:
+            self._other.add(table)  # type: ignore[arg-type]
+        if self.asked_for_null(e) is not None:
+            return
+        masks = isinstance(e, Binary) and e.op in ("&", "%") and any(isinstance(x, Const) for x in (e.a, e.b))
+        for x in children(e):
+            self._refuse_numbers(x, masks)
 
     def asked_for_null(self, e: Expr) -> tuple[Sym, Expr] | None:
         """The array of pointers, and the row in it, of which ``e`` asks whether it is there: ``x[j] == nullptr``."""

@@ -55,8 +55,9 @@ def test_a_row_that_is_not_there_is_asked_for() -> None:
     [
         "if (i == n) x[j] = y; y[j * n + i] = x[j][i];",
         "float* p = (float*)x[j]; if (n > 4) p = y; p[i] = 1.0f;",
+        "float* p = (float*)x[2 * j]; if (i < (size_t)x[2 * j + 1]) y[j * n + i] = p[i];",
     ],
-    ids=["written", "or something else"],
+    ids=["written", "or something else", "lengths among them"],
 )
 def test_what_is_done_with_others_leaves_them_numbers(body: str) -> None:
     assert "x: u64*" in print_kernel(kernel("void** x", body.replace("x[j][i]", "((float*)x[j])[i]")))
