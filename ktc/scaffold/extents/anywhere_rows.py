@@ -73,10 +73,9 @@ def row_shapes(d: Draft, seen: Sequence[Seen]) -> dict[str, Extent | None]:
 
 def row_doubts(d: Draft) -> list[str]:
     """What a draft supposes of such rows, for its reader to confirm."""
-    return [
-        f"{b.name}: an array of pointers; its rows are taken to be {d.tied(s.name) or s.name} long, and none to be null"
-        for b, s in row_pitches(d.kernel).items()
-    ]
+    lengths = {b.name: d.tied(s.name) or s.name for b, s in row_pitches(d.kernel).items()}
+    supposed = "long, and none to be null or in another one"
+    return [f"{b}: an array of pointers; its rows are taken to be {n} {supposed}" for b, n in lengths.items()]
 
 
 def _is_of_rows(shape: Extent, length: str) -> bool:

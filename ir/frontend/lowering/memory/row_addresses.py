@@ -179,8 +179,8 @@ class Addresses:
                 self._refuse_numbers(e, False)
 
     def _refuse_numbers(self, e: Expr, masked: bool) -> None:
-        """Elements of a table that are used as numbers and never followed, as a length among pointers is. How an address
-        is aligned may be asked of any (``masked``)."""
+        """Elements of a table that are used as numbers and never followed, as a length among pointers is. How an
+        address is aligned may be asked of any (``masked``)."""
         a = address(e) if isinstance(e.type, Scalar) and not isinstance(e, Cast | Var) else None
         if isinstance(e, Cast) and isinstance(e.x, AddrOf) and e.x.buffer not in self._pointed:
             a = address(e)
