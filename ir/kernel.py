@@ -43,8 +43,8 @@ class Param:
     it to test a ``noalias``.
 
     ``rows`` names the parameter of the launcher that says how many elements the rows of the buffer are apart. It is set
-    for rows that may lie anywhere, as an array of pointers to them has it: element ``i`` of row ``e`` is the element ``e *
-    rows + i``, no row reaches another one, and nothing depends on how far they are apart (:mod:`.pointer_rows`).
+    for rows that may lie anywhere, as an array of pointers to them has it: element ``i`` of row ``e`` is the element
+    ``e * rows + i``, no row reaches another one, and nothing depends on how far they are apart (:mod:`.pointer_rows`).
 
     ``origins`` says of facts (``align``, ``divisible_by``, ``range``, ``noalias``) that the user did not declare where
     they come from; :mod:`.fact_origins` has the words, and is how to ask.

@@ -83,5 +83,6 @@ def taken(s: Stmt) -> Stmt | Body:
 
 
 __all__ = [
-    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "taken", "with_decided",
+    "asked_about", "decided", "known_nulls", "null_test", "pointers_asked_about", "pointers_in", "taken",
+    "with_decided",
 ]  # fmt: skip

@@ -103,6 +103,9 @@ class _Builder:
         return _Step(made, facts), extra
 
     def _bind_buffer(self, i: int, spec: SequenceLaunch, kernel: Kernel, p: Param, binding: Binding) -> None:
+        if p.rows:
+            what = f"'{p.sym.name}' of {kernel.name} is an array of pointers, which no buffer of a sequence is"
+            raise self._wrong(i, what, "tune this kernel by itself: its rows may lie anywhere")
         given = str(spec.passed.get(p.sym.name, p.sym.name))
         name, plus, offset = (part.strip() for part in given.partition("+"))
         arg = self.specs.get(name)

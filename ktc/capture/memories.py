@@ -140,6 +140,9 @@ def bind_arguments(launch: Launch, found: Instance, kernel: Kernel, runtime: Any
             users.setdefault(m.address, []).append((p, 0))
         elif slot is None:
             raise KtcError("E-CAPTURE-MISMATCH", f"the launch says nothing of the parameter '{p.sym.name}'", kernel.loc)
+        elif p.rows:
+            what = f"'{p.sym.name}' is an array of pointers, and what they point to was not captured"
+            raise KtcError("E-CAPTURE-POINTER", what, kernel.loc)
         elif slot.inline:
             inline.append((p, np.frombuffer(_raw(launch, slot), np.uint8)))
         elif isinstance(p.sym.type, Ptr):

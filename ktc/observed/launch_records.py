@@ -171,8 +171,15 @@ def _alignments(launches: Sequence[Launch]) -> dict[int, int]:
 
 
 def calls_of(program: ProgramRecord, k: KernelRecord, found: Instance) -> ObservedCalls:
-    """The calls of ``k``, by the names of the parameters of ``found``."""
+    """The calls of ``k``, by the names of the parameters of ``found``.
+
+    Raises:
+        KtcError: E-SCAFFOLD, the kernel is passed an array of pointers.
+    """
     slots = {s.name: s for s in found.slots}
+    if rows := next((p.sym.name for p in found.kernel.params if p.rows), ""):
+        what = f"'{rows}' is an array of pointers, and a profile keeps nothing of what they point to"
+        raise KtcError("E-SCAFFOLD", what, found.kernel.loc, hint="ktc init FILE drafts a workload from the source")
     buffers = {
         p.sym.name: slots[p.sym.name].offset
         for p in found.kernel.params

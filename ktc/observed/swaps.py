@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ktc.backends.base import CompileFailure, Emitted
+from ktc.backends.launchers.launch_geometry import check_tested
 from ktc.backends.launchers.launch_geometry import geometry as launch_needs
 from ktc.backends.runtimes.common import geometry, integers
 from ktc.backends.runtimes.nvrtc import cubin_of
@@ -193,6 +194,7 @@ def _line(
     f: Launched, shape: Shape, code: Emitted, scalars: Mapping[str, Any], slots: Mapping[str, Slot], module: str
 ) -> str:
     k = code.kernel
+    check_tested(k)
     needs, env = launch_needs(k), integers(k, scalars)
 
     def number(e: Expr) -> int:

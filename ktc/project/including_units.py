@@ -42,10 +42,10 @@ class Surroundings(Tree):
         inside = [d for d in folders if not self._project or is_within(self._project, d)]
         usual = USUAL_FOLDERS if self._project else ("",)
         places = dict.fromkeys(os.path.normpath(os.path.join(d, name)) for d in inside for name in usual)
-        return sorted(f for d in places for f in _sources_in(d))
+        return sorted(f for d in places for f in sources_in(d))
 
 
-def _sources_in(folder: str) -> list[str]:
+def sources_in(folder: str) -> list[str]:
     try:
         names = [n for n in os.listdir(folder) if PurePath(n).suffix.lower() in UNITS | HEADERS]
     except OSError:
@@ -81,4 +81,4 @@ def _mentions(file: str, name: str) -> bool:
     return re.search(rb"\b%b\b" % re.escape(name.encode()), read_bytes(file)) is not None
 
 
-__all__ = ["units_defining", "units_including"]
+__all__ = ["sources_in", "units_defining", "units_including"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .as_built import completed
-from .including_units import Surroundings
-from .project_roots import project_root
+from .including_units import Surroundings, sources_in
+from .project_roots import is_within, project_root
 from .source_trees import has_launch, is_header, read_bytes
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MOST_UNITS = 3
 """Units that are tried."""
+
+MOST_FOLDERS = 24
+"""Folders beside a kernel's that are looked into; of more, none."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ def launching_units(spec: SourceSpec) -> Iterator[Joined]:
     if not spec.name or not os.path.isfile(own) or _launches(own, spec.name):
         return
     root = project_root(spec.kernel)
-    near = (f for f in Surroundings(spec.kernel, root).files if os.path.realpath(f) != own)
+    files = dict.fromkeys([*Surroundings(spec.kernel, root).files, *_beside(own, root)])
+    near = (f for f in files if os.path.realpath(f) != own)
     units = [f for f in near if not is_header(f) and has_launch(f) and _launches(f, spec.name)]
     for unit in units[:MOST_UNITS]:
         way = completed(spec, unit)
@@ -55,11 +59,26 @@ def launching_units(spec: SourceSpec) -> Iterator[Joined]:
         )
 
 
+def _beside(file: str, root: str) -> list[str]:
+    """The sources in the folders beside that of ``file``, as far as they are in the project ``root``: ``torch/ops.cpp``
+    launches what ``common/kernels.cu`` defines."""
+    above = os.path.dirname(os.path.dirname(file))
+    if not root or not is_within(root, above):
+        return []
+    folders = sorted(e.path for e in os.scandir(above) if e.is_dir(follow_symlinks=False) and e.name[0] != ".")
+    return [f for d in folders for f in sources_in(d)] if len(folders) <= MOST_FOLDERS else []
+
+
 def _launches(file: str, kernel: str) -> bool:
     """Whether the text of ``file`` launches a kernel of this name, or hands it to what launches kernels."""
     text = read_bytes(file).decode("latin-1")
     name = re.escape(kernel.rpartition("::")[2].partition("<")[0].partition("(")[0].strip())
-    return re.search(rf"\b{name}\s*(<[^;{{}}]*?>\s*)?<<\s*<|\bLaunch\w*Kernel\w*\s*\([^;]*\b{name}\b", text) is not None
+    ways = (
+        rf"\b{name}\s*(<[^;{{}}]*?>\s*)?<<\s*<",
+        rf"\b(cuda|hip)?Launch\w*Kernel\w*\s*\([^;]*\b{name}\b",
+        rf"\(\s*(const\s+)?void\s*\*\s*\)\s*&?\s*{name}\b",  # as an entry of a table, for such a function
+    )
+    return any(re.search(way, text) for way in ways)
 
 
 __all__ = ["Joined", "launching_units"]

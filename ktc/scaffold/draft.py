@@ -25,8 +25,8 @@ from .checking.smaller_buffers import with_room_in_memory
 from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
-from .extents.anywhere_rows import row_lengths, row_shapes
 from .extents.accessors import with_contiguous, with_equal_extents
+from .extents.anywhere_rows import row_doubts, row_lengths, row_shapes
 from .extents.constant_extents import constant_extents
 from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
@@ -48,6 +48,7 @@ from .host_steps import in_rounds, middles
 from .integers.chosen_parts import with_parts
 from .integers.element_marks import with_marks
 from .integers.paged_tables import with_pages, with_pages_apart
+from .integers.tensor_lists import most_tensors, with_list_ties, with_tensor_lists
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
@@ -101,7 +102,14 @@ def draft(k: Kernel) -> Draft:
     said = Prober(k, d.roles)
     meanings = {p.sym.name: said.meaning(p.sym.name) for p in k.params}
     room: dict[str, int] = {}
-    for found_room in (of_one_block(k), of_arrays(k), longest_rows(k, d.roles.sizes, meanings), most_apart(d.roles)):
+    rooms = (
+        of_one_block(k),
+        of_arrays(k),
+        longest_rows(k, d.roles.sizes, meanings),
+        most_apart(d.roles),
+        most_tensors(k),
+    )
+    for found_room in rooms:
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
@@ -110,12 +118,14 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
-    d.contents = with_parts(k, with_pages(k, d.contents))
+    d.contents = with_tensor_lists(k, with_parts(k, with_pages(k, d.contents)))
     d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
     d.contents = with_pages_apart(k, d.contents)
+    d.ties, d.shapes = with_list_ties(d)
     d.shapes = row_shapes(replace(d, shapes=by_strides(d)), seen)
+    d.doubts += row_doubts(d)
     d.parts = used_parts(k, Prober(k, d.roles, d.ties), seen, d.names)
     probe = Prober(k, d.roles, d.ties)
     d.access = probe.access = unless_late(LOOKING, partial(observed_roles, d, probe, seen), dict)

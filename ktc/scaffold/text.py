@@ -38,6 +38,7 @@ from .given_values import only_data
 from .integer_values import counters, divides, mark_of, taken_apart
 from .integers.bit_positions import position_lists
 from .integers.row_pointers import part_starts
+from .integers.tensor_lists import chunks_of
 from .integers.unasked import unasked
 from .model import Draft
 from .plain_integers import TRUTH_VALUES, counted, sentinel_of, values_compared
@@ -342,7 +343,7 @@ def filled(d: Draft, p: Param) -> tuple[list[str], list[str]]:
         lines += [f'init = "{"ints" if whole and order == "uniform" else order}"']
         lines += [f"range = [0, {NUMBERS}]"] if whole else []
         guesses += ["range"] if whole else []
-    elif name in counters(d.kernel) or counted(d.kernel, p):
+    elif name in counters(d.kernel) or counted(d.kernel, p) or name == chunks_of(d.kernel):
         lines.append('init = "zeros"')
     elif role != "out" and span is not None:
         lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]

@@ -61,6 +61,32 @@ def _by_array(call: c_ast.FuncCall, args: list, env: Env) -> Launch | None:
     return Launch(args[0], [args[1], args[2], *args[4:5]], passed, coord=call.coord)
 
 
+def each_kernel(launch: Launch, env: Env) -> list[Launch]:
+    """``launch``, for each of the kernels that it may be of: those of a table ``void* all[] = {(void*)a, (void*)b}`` of
+    which an index chooses one, and both sides of a condition."""
+    found = _kernels(launch.callee, env, MOST_NAMES)
+    return [launch] if found == [launch.callee] else [
+        Launch(k, launch.config, launch.args, coord=launch.coord) for k in found
+    ]  # fmt: skip
+
+
+MOST_NAMES = 4
+"""Variables that are looked through, one after the other, for the kernels that one of them is."""
+
+
+def _kernels(node: Any, env: Env, depth: int) -> list[Any]:
+    inner = _behind(node)
+    if isinstance(inner, c_ast.TernaryOp):
+        return [*_kernels(inner.iftrue, env, depth), *_kernels(inner.iffalse, env, depth)]
+    table = inner.name if isinstance(inner, c_ast.ArrayRef) else inner
+    held = env.get(table.name) if isinstance(table, c_ast.ID) and depth else None
+    held = held.init if isinstance(held, c_ast.Decl) else held
+    if isinstance(inner, c_ast.ArrayRef):
+        return [_behind(k) for k in init_args(held)] if isinstance(held, c_ast.InitList) else [node]
+    choice = _behind(held) if held is not None else None
+    return _kernels(held, env, depth - 1) if isinstance(choice, c_ast.TernaryOp | c_ast.ArrayRef) else [node]
+
+
 API: dict[str, Callable[[c_ast.FuncCall, list, Env], Launch | None]] = {
     "cudaLaunchKernelEx": _by_config, "hipLaunchKernelEx": _by_config,
     "cudaLaunchKernel": _by_array, "cudaLaunchCooperativeKernel": _by_array,
@@ -95,4 +121,4 @@ def _called(call: c_ast.FuncCall) -> str:
     return str(name.name) if isinstance(name, c_ast.ID) else ""
 
 
-__all__ = ["API", "as_launch"]
+__all__ = ["API", "as_launch", "each_kernel"]

@@ -18,7 +18,7 @@ from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, Program, name_parts
 from ktc.ir.frontend.syntax.syntax_walk import descendants
 
-from .api_launches import API, as_launch
+from .api_launches import API, as_launch, each_kernel
 from .asserted_sizes import asserted, ends
 from .dispatching import dispatched
 from .filling_functions import with_fillings
@@ -326,7 +326,8 @@ class _Walk:
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
         launch = self._launch(item, env) if self.launches else None
         if launch is not None:
-            self._use(launch.callee, env, declared, launch.args, launch)
+            for one in each_kernel(launch, env):
+                self._use(one.callee, env, declared, one.args, one)
         elif self._named(item):
             self._use(item, env, declared)
         elif isinstance(item, c_ast.FuncCall) and getattr(item.name, "name", None) in self.lambdas:

@@ -9,13 +9,15 @@ from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
+from ktc.ir.frontend.meaning.cxx_types import Pointer
+from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.name_meanings import TOP_QUALIFIERS, PackVal, TypeVal
 from ktc.ir.frontend.meaning.template_args import same_argument, spell
 from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.cxx_ast import Bad, TemplateParam, own_qualifiers
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity
-from ktc.ir.types import Type
+from ktc.ir.types import Scalar, Type
 
 from .host_code import HostFunction
 from .host_templates import MAX_DEPTH, HostInstances, complete
@@ -47,7 +49,7 @@ def instances(
     callers = HostInstances(lowering)
     for site in sorted(sites, key=lambda site: not _agrees(lowering, entity, site, given)):
         before = len(found)
-        known = callers.of(site.host)
+        known = callers.of(site.host) or _supposed(lowering, site, entity)
         for k, caller in enumerate([*known, {}]):
             if k == len(known) and known and (len(found) > before or len(rivals(lowering.program, entity)) > 1):
                 break  # who calls is known: nothing is left to infer from the kernel's arguments
@@ -76,6 +78,22 @@ def instances(
         )
 
     return [i for _, i in sorted(found.items(), key=seldom)]
+
+
+def _supposed(lowering: KernelLowering, site: LaunchSite, entity: Entity) -> list[dict[str, Value]]:
+    """Arguments of the function that a launch is in, a template for one type that nothing in the file instantiates:
+    each type of elements of ``entity``, where that is one of several kernels of its name. ``scale<4><<<...>>>(out, n)``
+    in ``template <typename T> void run(T* out, ...)`` launches the one for ``float`` where ``T`` is that."""
+    params = site.host.entity.params or ()
+    if len(params) != 1 or params[0].kind != "type" or params[0].pack or len(rivals(lowering.program, entity)) < 2:
+        return []
+    with lowering.scoped(namespace=entity.namespace, root=lowering.file_scope()):
+        try:
+            types = [lowering.parameter_type(p) for p in params_of(entity.node)]
+        except KtcError:
+            return []
+    elements = dict.fromkeys(t.elem for t in types if isinstance(t, Pointer) and isinstance(t.elem, Scalar))
+    return [{params[0].name: TypeVal(t)} for t in elements]
 
 
 def _agrees(lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]) -> bool:

@@ -15,11 +15,11 @@ from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
 from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
 from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
 from ktc.ir.frontend.lowering.memory.field_arrays import with_field_arrays
+from ktc.ir.frontend.lowering.memory.followed_pointers import with_rows
 from ktc.ir.frontend.lowering.memory.member_arrays import without_member_arrays
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
 from ktc.ir.frontend.lowering.memory.object_elements import with_object_elements
 from ktc.ir.frontend.lowering.memory.read_copies import without_read_copies
-from ktc.ir.frontend.lowering.memory.row_pointers import with_rows
 from ktc.ir.frontend.lowering.memory.table_parts import with_table_parts
 from ktc.ir.frontend.lowering.retries.retry_loops import with_updates
 from ktc.ir.frontend.meaning.cxx_types import size_of

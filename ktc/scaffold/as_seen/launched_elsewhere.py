@@ -39,9 +39,15 @@ def launched_elsewhere(k: Kernel, source: SourceSpec) -> tuple[Kernel, Joined] |
         except KtcError:
             continue
         same = [p.sym.name for p in found.params if not p.host] == [p.sym.name for p in k.params if not p.host]
-        if same and found.launch is not None and as_formulas(found) is not None:
+        if same and found.launch is not None and as_formulas(found) is not None and _known_block(found):
             return found, joined
     return None
+
+
+def _known_block(k: Kernel) -> bool:
+    """Whether the launch says how many threads a block has, and not just the name of a variable that holds it."""
+    host = {p.sym for p in k.params if p.host}
+    return k.launch is not None and not any(used(n) & host for n in k.launch.block)
 
 
 def as_formulas(k: Kernel) -> LaunchSpec | None:

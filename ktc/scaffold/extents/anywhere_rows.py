@@ -13,6 +13,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.pointer_rows import row_pitches
 from ktc.ir.workload.size_expressions import evaluate
 
+from ..integers.tensor_lists import tensor_lists
 from ..largest_index import Largest
 from ..model import Draft
 from ..probe import Prober, Seen
@@ -27,7 +28,7 @@ def row_lengths(k: Kernel, roles: Roles) -> dict[str, str]:
     pitches = {b.name: s.name for b, s in row_pitches(k).items()}
     if not pitches:
         return {}
-    sizes = [n for n in roles.sizes if n not in pitches.values()]
+    sizes, lists = [n for n in roles.sizes if n not in pitches.values()], tensor_lists(k)
     at_one_place = dict.fromkeys(pitches.values(), 0)
     probe = Prober(k, roles, at_one_place)
     seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
@@ -36,7 +37,7 @@ def row_lengths(k: Kernel, roles: Roles) -> dict[str, str]:
     for buffer, pitch in pitches.items():
         looks = [(s.sizes, s.extent(buffer)) for s in seen]
         texts = [text_of(p) for p in said.get(buffer, ())]
-        length = _of_sizes(looks, sizes, roles) or _as_written(looks, texts)
+        length = _of_sizes(looks, sizes, roles) or _as_written(looks, texts) or (lists.length if lists else "")
         if length:
             out[pitch] = length
     return out
@@ -60,6 +61,8 @@ def row_shapes(d: Draft, seen: Sequence[Seen]) -> dict[str, Extent | None]:
     for b, s in row_pitches(d.kernel).items():
         length = str(d.tied(s.name) or s.name)
         if (shape := out.get(b.name)) is not None and _is_of_rows(shape, length):
+            if length.isdigit() and shape.times == int(length):
+                out[b.name] = replace(shape, factors=(*shape.factors, _factor(length)), times=1)
             continue
         looks = [(x.sizes, -(-x.extent(b.name) // max(evaluate(length, x.sizes), 1))) for x in seen]
         rows = fit(looks, [n for n in d.names if n != s.name], d.roles.quotients)
@@ -68,13 +71,21 @@ def row_shapes(d: Draft, seen: Sequence[Seen]) -> dict[str, Extent | None]:
     return out
 
 
+def row_doubts(d: Draft) -> list[str]:
+    """What a draft supposes of such rows, for its reader to confirm."""
+    lengths = {b.name: d.tied(s.name) or s.name for b, s in row_pitches(d.kernel).items()}
+    supposed = "long, and none to be null or in another one"
+    return [f"{b}: an array of pointers; its rows are taken to be {n} {supposed}" for b, n in lengths.items()]
+
+
 def _is_of_rows(shape: Extent, length: str) -> bool:
     factors = [f.strip("()") for f in shape.factors]
-    return shape.over == 1 and not shape.plus and (length in factors or all(f in factors for f in length.split(" * ")))
+    whole = length in factors or str(shape.times) == length or all(f in factors for f in length.split(" * "))
+    return whole and shape.over == 1 and not shape.plus
 
 
 def _factor(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
 
 
-__all__ = ["row_lengths", "row_shapes"]
+__all__ = ["row_doubts", "row_lengths", "row_shapes"]

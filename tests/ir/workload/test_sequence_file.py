@@ -184,3 +184,11 @@ def test_a_buffer_that_no_launch_takes_is_said(tmp_path: Path) -> None:
     )
     with pytest.raises(KtcError, match="no launch is passed u"):
         sheet(tmp_path, more).load_kernel()
+
+
+def test_an_array_of_pointers_is_no_buffer_of_a_sequence(tmp_path: Path) -> None:
+    before, after = SOURCE.split("__global__ void __launch_bounds__")
+    rows = after.replace("const float* x", "const float* const* x").replace("y[i] += x[i]", "y[i] += x[0][i]")
+    work = sheet(tmp_path, source=f"{before}__global__ void __launch_bounds__{rows}")
+    with pytest.raises(KtcError, match="'x' of add is an array of pointers"):
+        work.load_kernel()

@@ -56,6 +56,25 @@ def test_the_unit_with_the_launch_is_found_by_its_text(project: Path) -> None:
     assert not [*launching_units(SourceSpec(str(project / "ops.cu"), "scaled"))]
 
 
+def test_a_unit_in_a_folder_beside_launches_it_from_a_table(tmp_path: Path) -> None:
+    files = {
+        "common/kernels.cu": "__global__ void idle(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0.0f; }\n",
+        "host/ops.cpp": """__global__ void idle(float* x, int n);
+void go(float* x, int n) {
+  void* kernels[] = {(void*)idle};
+  void* args[] = {&x, &n};
+  cudaLaunchKernel(kernels[0], 1, 32, args, 0, 0);
+}
+""",
+    }
+    (tmp_path / ".git").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = [Path(j.unit).name for j in launching_units(SourceSpec(str(tmp_path / "common/kernels.cu"), "idle"))]
+    assert found == ["ops.cpp"]
+
+
 def test_a_draft_has_the_launch_of_the_other_unit(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = project / "workload.toml"
     assert main(["init", str(project / "kernels.cu"), "--kernel", "scaled", "-o", str(out)]) == 0

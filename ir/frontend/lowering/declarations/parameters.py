@@ -94,7 +94,7 @@ class Parameters(RangeLoops):
         return ArrayVal(sym, (), CArray(t.elem, None))
 
     def _add(self, out: list[Param], name: str, t: Type, node: Any, most: int = MAX_MEMBERS) -> None:
-        """The parameters that ``name`` of type ``t`` is passed as; of an array with more than ``most`` elements, one."""
+        """The parameters that ``name`` of type ``t`` is passed as: of an array of more than ``most`` elements, one."""
         t = as_passed(t)
         if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
             elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)

@@ -45,14 +45,20 @@ def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Ty
     return body
 
 
-def retype_pointee(body: tuple[Stmt, ...], pointer: Sym, names: Mapping[Sym, Expr]) -> tuple[tuple[Stmt, ...], Sym]:
-    """``body`` with a pointer variable whose every access is a whole ``T`` at a multiple of ``sizeof(T)`` as one to
-    ``T``; and that variable."""
-    elem = _only_type(body, pointer, names)
-    if elem is None or not isinstance(pointer.type, Ptr) or elem == pointer.type.elem:
-        return body, pointer
+def used_pointee(body: tuple[Stmt, ...], pointer: Sym, names: Mapping[Sym, Expr]) -> Type:
+    """What the pointer variable points to, as every access to it has it: a whole ``T`` at a multiple of ``sizeof(T)``;
+    what it is declared to point to if accesses differ."""
+    assert isinstance(pointer.type, Ptr)
+    return _only_type(body, pointer, names) or pointer.type.elem
+
+
+def retype_pointee(body: tuple[Stmt, ...], pointer: Sym, names: Mapping[Sym, Expr]) -> tuple[Stmt, ...]:
+    """``body`` with the pointer variable as one to :func:`used_pointee`."""
+    elem = used_pointee(body, pointer, names)
+    if not isinstance(pointer.type, Ptr) or elem == pointer.type.elem:
+        return body
     new = fresh(pointer.name, dataclasses.replace(pointer.type, elem=elem))
-    return _rewrite(body, pointer, new, lambda e, n: _divided(e, n, names)), new
+    return _rewrite(body, pointer, new, lambda e, n: _divided(e, n, names))
 
 
 def retype_as_declared(

@@ -14,15 +14,29 @@ Where nothing does, no thread need have its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Param
-from ktc.ir.nodes import AddrOf, Alloc, Atomic, Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym
+from ktc.ir.loop_nodes import has_bodies
+from ktc.ir.nodes import AddrOf, Alloc, Atomic, Body, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, assigned, initial_values, map_body, used_in, walk
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    initial_values,
+    map_body,
+    mentions,
+    stmt_exprs,
+    substitute,
+    used,
+    used_in,
+    walk,
+    with_bodies,
+)
 
 
 def without_read_copies(body: Body, params: Collection[Param]) -> Body:
@@ -44,6 +58,32 @@ def without_read_copies(body: Body, params: Collection[Param]) -> Body:
         return None if gone else s
 
     return _without_unused(map_body(body, kept, read), set(pointers))
+
+
+def read_at_once(body: Body, temporaries: Collection[Sym]) -> Body:
+    """``body`` without those of the variables ``temporaries`` that are another name for a variable, and are read by the
+    next statement alone that is no such declaration."""
+    reads = ({s for e in stmt_exprs(t) for s in used(e)} for t in walk(body))
+    uses = Counter(s for read in reads for s in read if s in temporaries)
+    return _read_at_once(body, temporaries, uses) if uses else body
+
+
+def _read_at_once(body: Body, temporaries: Collection[Sym], uses: Mapping[Sym, int]) -> Body:
+    out: list[Stmt] = []
+    names: dict[Sym, Expr] = {}
+    waiting: list[Decl] = []
+    for s in body:
+        if isinstance(s, Decl) and s.sym in temporaries and isinstance(s.init, Var):
+            init = names.get(s.init.sym, s.init)
+            waiting.append(replace(s, init=init))
+            names[s.sym] = init
+            continue
+        once = {d.sym for d in waiting if d.sym in mentions(s) and uses[d.sym] == 1 and not has_bodies(s)}
+        out += [d for d in waiting if d.sym not in once]
+        (s,) = substitute((s,), {n: names[n] for n in once}) if once else (s,)
+        out.append(with_bodies(s, lambda b: _read_at_once(b, temporaries, uses)) if has_bodies(s) else s)
+        names, waiting = {}, []
+    return (*out, *waiting)
 
 
 def _copied(body: Body, array: Sym, pointers: Mapping[Sym, Expr]) -> Sym | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ktc.ir.fields import children
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     AddrOf,
@@ -93,8 +94,12 @@ class Addresses:
     def pointee(self, table: Sym) -> Type | None:
         """What all pointers to rows of ``table`` point to that are more than an address on its way to another type, as
         a ``void*`` is; None if they differ."""
-        found = {s.type.elem for s in self.pointers(table) & self._pointed if isinstance(s.type, Ptr)}
+        found = {s.type.elem for s in self.pointed(table) if isinstance(s.type, Ptr)}
         return found.pop() if len(found) == 1 else None
+
+    def pointed(self, table: Sym) -> set[Sym]:
+        """The pointers to rows of ``table`` through which something is accessed, or that move on."""
+        return self.pointers(table) & self._pointed
 
     def counted_in(self, table: Sym) -> Scalar:
         """The type of integers in which rows of ``table`` are counted."""
@@ -161,12 +166,32 @@ class Addresses:
         elif isinstance(s, Decl | Assign | Alloc):
             allowed = {s.sym}
         self._other |= {self._table_of[v] for v in fields - allowed if v in self._table_of} | (fields & self._tables)
-        for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
-            if isinstance(e, AddrOf) and e.buffer in self._tables:
-                self._other.add(e.buffer)
-            if isinstance(e, AddrOf | Load) and e.buffer in self._table_of and isinstance(e.buffer.type, Array):
-                if isinstance(e, AddrOf) or e.width != 1:
-                    self._other.add(self._table_of[e.buffer])
+        for x in (x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, AddrOf | Load)):
+            if isinstance(x, AddrOf) and x.buffer in self._tables:
+                self._other.add(x.buffer)
+            kept_in = self._table_of.get(x.buffer) if isinstance(x.buffer.type, Array) else None
+            if kept_in is not None and (isinstance(x, AddrOf) or x.width != 1):
+                self._other.add(kept_in)
+
+        followed = kept(s)
+        if followed is None or followed[0] not in self._table_of:
+            for e in stmt_exprs(s):
+                self._refuse_numbers(e, False)
+
+    def _refuse_numbers(self, e: Expr, masked: bool) -> None:
+        """Elements of a table that are used as numbers and never followed, as a length among pointers is. How an
+        address is aligned may be asked of any (``masked``)."""
+        a = address(e) if isinstance(e.type, Scalar) and not isinstance(e, Cast | Var) else None
+        if isinstance(e, Cast) and isinstance(e.x, AddrOf) and e.x.buffer not in self._pointed:
+            a = address(e)
+        table = None if a is None else self._table(a)
+        if table in self._tables and not masked and self.asked_for_null(e) is None:
+            self._other.add(table)  # type: ignore[arg-type]
+        if self.asked_for_null(e) is not None:
+            return
+        masks = isinstance(e, Binary) and e.op in ("&", "%") and any(isinstance(x, Const) for x in (e.a, e.b))
+        for x in children(e):
+            self._refuse_numbers(x, masks)
 
     def asked_for_null(self, e: Expr) -> tuple[Sym, Expr] | None:
         """The array of pointers, and the row in it, of which ``e`` asks whether it is there: ``x[j] == nullptr``."""
@@ -195,9 +220,9 @@ def _pointed(s: Stmt) -> Iterator[Sym]:
         yield s.buffer
     elif isinstance(s, AsyncCopy):
         yield s.src
-    for e in (x for e in stmt_exprs(s) for x in walk_expr(e)):
-        if isinstance(e, Load) or (isinstance(e, AddrOf) and not is_const(e.index[0], 0)):
-            yield e.buffer
+    for x in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+        if isinstance(x, Load) or (isinstance(x, AddrOf) and not is_const(x.index[0], 0)):
+            yield x.buffer
 
 
 def _is_address(t: Type) -> bool:

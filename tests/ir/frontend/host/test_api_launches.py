@@ -70,3 +70,37 @@ def test_a_configuration_that_comes_from_elsewhere_says_no_geometry() -> None:
     given = "cudaLaunchConfig_t config = made(size); cudaLaunchKernelEx(&config, scaled<4>, x, y, a, size);"
     kernel = launched(given)
     assert kernel.launch is None or not any("1024" in print_expr(e) for e in kernel.launch.grid)
+
+
+TABLE = """
+#include <cuda_runtime.h>
+struct Job { const float* x; float* y; int n; };
+template <int F> __global__ void times(const Job job) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < job.n) job.y[i] = job.x[i] * F;
+}
+__global__ void same(const Job job) { if (threadIdx.x < job.n) job.y[threadIdx.x] = job.x[threadIdx.x]; }
+void go(const float* x, float* y, int size, int which) {
+  Job job = {x, y, size};
+  void* args[] = {&job};
+  CHOSEN
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        """void* kernels[2] = {(void*)times<2>, (void*)same};
+           cudaLaunchKernel(kernels[which], (size + 63) / 64, 64, args, 0, 0);""",
+        """void* kernel = which ? (void*)times<2> : (void*)same;
+           cudaLaunchKernel(kernel, (size + 63) / 64, 64, args, 0, 0);""",
+        "cudaLaunchKernel(which ? (void*)times<2> : (void*)same, (size + 63) / 64, 64, args, 0, 0);",
+    ],
+    ids=["table", "variable", "condition"],
+)
+def test_a_launch_of_one_of_several_kernels_is_one_of_each(chosen: str) -> None:
+    for name in ("same", "times"):
+        kernel = load(TABLE.replace("CHOSEN", chosen), name="jobs.cu", kernel=name)
+        assert kernel.launch is not None
+        assert print_expr(kernel.launch.grid[0]) == "(size + 63) / 64" and kernel.launch.block[0].value == 64  # type: ignore[attr-defined]

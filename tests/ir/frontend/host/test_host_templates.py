@@ -361,3 +361,21 @@ void f(void* p, int type) {
 
 def test_a_trait_of_a_projects_own_is_not_the_standard_librarys() -> None:
     assert found(KERNEL + OWN_TRAIT) == ["float, 1", "int, 1"]
+
+
+OVERLOADS = """
+#include <cuda_fp16.h>
+template <int R> __global__ void twice(float* y, const float* x, int n) {
+  for (int r = 0; r < R; ++r) y[(blockIdx.x * R + r) * n + threadIdx.x] = 2 * x[(blockIdx.x * R + r) * n + threadIdx.x];
+}
+template <int R> __global__ void twice(__half* y, const __half* x, int n) {
+  for (int r = 0; r < R; ++r) y[(blockIdx.x * R + r) * n + threadIdx.x] = x[(blockIdx.x * R + r) * n + threadIdx.x];
+}
+template <typename T> void run(T* y, const T* x, int rows, int n) { twice<2><<<rows / 2, n>>>(y, x, n); }
+"""
+
+
+@pytest.mark.parametrize("elem", ["float", "__half"])
+def test_a_launch_in_a_template_that_nobody_calls_is_of_the_overload_for_its_type(elem: str) -> None:
+    kernel = load(OVERLOADS, name="k.cu", kernel=f"twice({elem}*, const {elem}*, int)")
+    assert kernel.launch is not None and print_expr(kernel.launch.grid[0]) == "rows / 2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import ktc
 from ktc.ir.frontend import load
@@ -58,22 +57,16 @@ def test_a_draft_has_no_more_of_them_than_there_are() -> None:
     assert all(sizes.get("parts_n", 1) <= 3 for _, sizes, _ in d.scenarios)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"COUNT": "20"},
-        {"BEFORE": "__device__ const float* of(const float* const* all, int k) { return all[k]; }",
-         "PART": "of(parts.at, k)"},
-    ],
-    ids=["many", "handed on"],
-)  # fmt: skip
-def test_more_of_them_are_rows_of_one_buffer(how: dict[str, str]) -> None:
-    count = int(how.get("COUNT", 3))
-    kernel = load(source(**how), name="k.cu")
+def test_more_of_them_are_rows_of_one_buffer() -> None:
+    kernel = load(source(COUNT="20"), name="k.cu")
     assert "parts_at: f32 const* readonly rows parts_at_row" in print_kernel(kernel)
-    rows = np.arange(8 * count, dtype=np.float32).reshape(count, 8)
+    rows = np.arange(8 * 20, dtype=np.float32).reshape(20, 8)
     outs = {f"parts_to_{k}": np.zeros(4, np.float32) for k in range(2)}
-    args = {"parts_at": rows, **outs, "parts_n": 3, "n": 8, "parts_at_row": 8}
-    result = run(kernel, args)
+    result = run(kernel, {"parts_at": rows, **outs, "parts_n": 3, "n": 8, "parts_at_row": 8})
     assert result.findings == []
     assert np.array_equal(result.outputs["parts_to_1"], rows[:3].sum(axis=0)[1::2])
+
+
+def test_few_that_are_handed_on_stay_in_memory() -> None:
+    before = "__device__ const float* of(const float* const* all, int k) { return all[k]; }"
+    assert "u64" in print_kernel(load(source(BEFORE=before, PART="of(parts.at, k)"), name="k.cu"))

@@ -73,8 +73,8 @@ def test_unknown_targets_are_refused(refuses):
 
 
 def test_pointers_in_memory(cu):
-    """A table of pointers that the kernel changes: typed in CUDA and OpenCL; no pass touches such a kernel, and its text
-    reads back."""
+    """A table of pointers that the kernel changes: typed in CUDA and OpenCL; no pass touches such a kernel, and its
+    text reads back."""
     text = """__global__ void k(float** rows, float* out, int n) {
         float* r = rows[blockIdx.x]; out[n] = r[n] + rows[n][1]; rows[n] = out; }"""
     k = cu(text)

@@ -7,7 +7,7 @@ before                                              after
 
 How far the rows are apart is a number of the launcher's that no caller passes (:mod:`ktc.ir.pointer_rows`). An address
 that is kept in a variable is two: the row, and how far into it. An array of pointers with which the kernel does more
-than that (stores one, compares two, sees a row as elements of two types) stays numbers of 64 bits.
+than that (stores one there, mixes them with others) stays numbers of 64 bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktc.ir.analysis.defs import definitions
 from ktc.ir.arith.integer_casts import without_widening
 from ktc.ir.fields import with_children
 from ktc.ir.fold import add, cast, mul
-from ktc.ir.frontend.lowering.declarations.retype import retype_pointee
+from ktc.ir.frontend.lowering.declarations.retype import retype_pointee, used_pointee
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import (
     AddrOf,
@@ -45,6 +45,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, I64, U8, U64, Array, Ptr, Scalar
 from ktc.ir.walk import assigned, map_body, substitute, substitute_expr, walk
 
+from .read_copies import read_at_once
 from .row_addresses import Address, Addresses, address
 
 
@@ -53,7 +54,7 @@ def with_rows(body: Body, params: tuple[Param, ...]) -> tuple[Body, tuple[Param,
     tables = {p.sym for p in params if _is_table(p)}
     if not tables or not any(isinstance(s, Decl) and isinstance(s.sym.type, Ptr) for s in walk(body)):
         return body, params
-    body = _typed(body)
+    body = _typed(body, tables)
     known = Addresses(body, tables)
     names = {p.sym.name for p in params}
     out = list(params)
@@ -74,8 +75,9 @@ def with_rows(body: Body, params: tuple[Param, ...]) -> tuple[Body, tuple[Param,
 
 def _is_table(p: Param) -> bool:
     t = p.sym.type
-    words = isinstance(t, Ptr) and isinstance(t.elem, Scalar) and t.elem.is_int and t.elem.bits == U64.bits
-    return words and not (p.symbol or p.host or t.volatile)  # type: ignore[union-attr]
+    if not isinstance(t, Ptr) or not isinstance(t.elem, Scalar) or t.volatile or p.symbol or p.host:
+        return False
+    return t.elem.is_int and t.elem.bits == U64.bits
 
 
 def _free(name: str, names: set[str]) -> str:
@@ -85,12 +87,17 @@ def _free(name: str, names: set[str]) -> str:
     return name
 
 
-def _typed(body: Body) -> Body:
-    """``body`` with pointers to bytes that are used as one type of elements, as ``void*`` in memory is, as those."""
-    seen = [s.sym for s in walk(body) if isinstance(s, Decl) and isinstance(s.sym.type, Ptr) and s.sym.type.elem == U8]
-    names = definitions(body)
-    for sym in seen:
-        body, _ = retype_pointee(body, sym, names)
+def _typed(body: Body, tables: set[Sym]) -> Body:
+    """``body`` with pointers to bytes that are used as one type of elements, as ``void*`` in memory is, as those, where
+    all that come out of an array of pointers are."""
+    known, names = Addresses(body, tables), definitions(body)
+    for table in known.followed():
+        bytes_ = [p for p in known.pointed(table) if isinstance(p.type, Ptr) and p.type.elem == U8]
+        used_as = {p: used_pointee(body, p, names) for p in bytes_}
+        others = {p.type.elem for p in known.pointed(table) if isinstance(p.type, Ptr)} - {U8}
+        if len({*used_as.values(), *others}) == 1:
+            for p in bytes_:
+                body = retype_pointee(body, p, names)
     return body
 
 
@@ -112,7 +119,9 @@ class _Rows:
         return fresh(name, dataclasses.replace(sym.type, elem=t) if isinstance(sym.type, Array) else t)
 
     def rewritten(self, body: Body) -> Body:
-        return _named_once(map_body(body, self._stmt), {row for row, _ in self.parts.values()})
+        made = {p for s, parts in self.parts.items() if isinstance(s.type, Ptr) for p in parts if p is not None}
+        body = read_at_once(map_body(body, self._stmt), made)
+        return _named_once(body, {row for row, _ in self.parts.values()})
 
     def _place(self, pointer: Sym, index: Expr) -> Expr:
         row, inside = self.parts[pointer]
@@ -151,9 +160,10 @@ class _Rows:
     def _stmt(self, s: Stmt) -> Stmt | Body:
         if isinstance(s, Alloc) and s.sym in self.parts:
             return tuple(dataclasses.replace(s, sym=p) for p in self.parts[s.sym] if p is not None)
-        if isinstance(s, Decl | Assign | Store) and (s.buffer if isinstance(s, Store) else s.sym) in self.parts:
-            if not isinstance(s, Store) or isinstance(s.buffer.type, Array):
-                return self._kept(s)
+        if isinstance(s, Decl | Assign) and s.sym in self.parts:
+            return self._kept(s)
+        if isinstance(s, Store) and s.buffer in self.parts and isinstance(s.buffer.type, Array):
+            return self._kept(s)
         out = with_children(s, self._within)
         if isinstance(s, Store | Atomic) and s.buffer in self.parts:
             index = (self._place(s.buffer, s.index[0]), *map(self._within, s.index[1:]))
