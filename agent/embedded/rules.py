@@ -22,16 +22,16 @@ from ktc.passes.scalar.window_sizes import ranks
 from .atomics.inner_updates import inner_updates
 from .block_phases import phases
 from .carried import carried, whole_sums
-from .computed_factors import computed_factors
 from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
+from .factors.computed_factors import computed_factors
+from .factors.packed_weights import packed_weights
 from .grouped_sums import grouped_sums
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
 from .joined_sums import joined_sums
 from .lanes import lanes
 from .nest_shapes import Idea, Shape, shape_of
-from .packed_weights import packed_weights
 from .planes import planes
 from .products import tensor_products
 from .rows import is_spread, parts_of_rows, plain_sweeps, rows_alone, shared_rows, warp_rows

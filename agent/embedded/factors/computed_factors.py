@@ -19,8 +19,8 @@ from ktc.passes.shared.serial_sums import counted_to
 from ktc.passes.shared.tiles import paths
 from ktc.passes.tensor.contractions import WORDS
 
-from .nest_shapes import Idea
-from .thread_products import COPIED, Size, ThreadTile, in_order
+from ..nest_shapes import Idea
+from ..thread_products import COPIED, Size, ThreadTile, in_order
 
 GAIN = 5.0
 """As of plain products: it only ranks the ideas."""

@@ -20,10 +20,10 @@ from ktc.ir.types import BF16, F16, Scalar
 from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.search.target import DeviceInfo
 
+from ..grouped_sums import groups_of
+from ..nest_shapes import Idea
+from ..thread_products import UNKNOWN_TRIP
 from .computed_factors import Sums, sums_of_factors
-from .grouped_sums import groups_of
-from .nest_shapes import Idea
-from .thread_products import UNKNOWN_TRIP
 
 GAIN = 15.0
 """Between products of elements as they lie on tensor cores and sums by threads: it only ranks the ideas."""
