@@ -27,43 +27,36 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from math import gcd, prod
+from math import gcd
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import pinned, places
-from ktc.ir.arith.affine import cancelled, is_unit_stride
+from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.kernel_facts import Facts
-from ktc.ir.arith.loop_extents import Extent, extent_of
-from ktc.ir.arith.polynomial import from_polynomial, polynomial
+from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fields import with_children
-from ktc.ir.fold import add, binary, cast, evaluate, i32, mul, simplify, sub
+from ktc.ir.fold import add, cast, evaluate, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Binary,
     Body,
-    Cast,
     Const,
     Decl,
-    Dist,
     Expr,
     For,
-    Level,
     Load,
     Par,
-    Select,
     Stmt,
-    Store,
     Sym,
     Var,
     fresh,
 )
 from ktc.ir.purity import is_removable
 from ktc.ir.storage import is_shared
-from ktc.ir.types import BF16, F16, I32, Array, Ptr, Scalar, scalar_of
+from ktc.ir.types import BF16, F16, Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import (
     assigned,
     declared,
@@ -82,19 +75,17 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.knobs import largest
 from ktc.passes.core.places import SERIAL, place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
+from ktc.passes.memory.region_reads import written_over
+from ktc.passes.memory.swizzle_shared import UNIT
+from ktc.passes.memory.tile_copy import thread_levels
 from ktc.passes.shared.bands import Band, band_around, with_arrays
 from ktc.passes.shared.tiles import paths
-from ktc.passes.tensor.whole_floats import holds, whole_values
 
-from .region_reads import written_over
-from .swizzle_shared import UNIT
-from .tile_copy import thread_levels
+from .factor_tables import Factor, Side, as_type, fill, runs_along
+from .whole_floats import holds, whole_values
 
 MOST = 8192
 """Elements of a table of factors at most; of one of 16 bits twice as many."""
-
-MOST_ROUNDS = 8
-"""Runs of a table that a thread fills, at most, for all of them to be written out."""
 
 HELD = {t.name: t for t in (F16, BF16)}
 """Types that tensor cores take, in which factors may be held."""
@@ -129,37 +120,6 @@ class StageFactors(Pass[Arguments]):
             names += [f.sym.name for f in found.factors]
             kernel = _staged(kernel, found)
         return Result(kernel, (f"{', '.join(names)}: computed once a block",))
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two loops that a factor depends on: how far it runs at most, and what else ends it."""
-
-    loop: For | Par
-    size: Expr
-    extent: Extent
-
-    @property
-    def start(self) -> Expr:
-        return self.loop.init if isinstance(self.loop, For) else self.loop.lo
-
-
-@dataclass(frozen=True)
-class Factor:
-    """``sym`` holds ``value``, of the serial loop ``terms`` and the parallel one ``across``; ``others``: the parallel
-    loops that have it in common. ``along``: whether terms lie side by side there; ``run``: how many of them come out of
-    one word, and are stored together."""
-
-    sym: Sym
-    value: Expr
-    terms: Side
-    across: Side
-    others: tuple[Par, ...]
-    along: bool = False
-    run: int = 1
-
-    def place(self, term: Expr, across: Expr) -> tuple[Expr, Expr]:
-        return (across, term) if self.along else (term, across)
 
 
 @dataclass(frozen=True)
@@ -218,7 +178,7 @@ class _Reader:
                 self.factors[value] = self._factor(value, along[0])
             f = self.factors[value]
             at = f.place(_from(self.sums.var, f.terms.start), _from(along[0].var, f.across.start))
-            self.reads[e] = _as(scalar_of(e.type), Load(f.sym, at))
+            self.reads[e] = as_type(scalar_of(e.type), Load(f.sym, at))
             return self.reads[e]
         return with_children(e, self.read)
 
@@ -263,7 +223,7 @@ class _Reader:
         for side in sides:
             value = map_expr(value, lambda e, side=side: self._in_tile(e, side))  # type: ignore[misc]
         terms, beside = self.sums.var, across.var
-        along = _is_packed(value, terms) or not (_is_packed(value, beside) or _runs_along(value, terms, beside))
+        along = _is_packed(value, terms) or not (_is_packed(value, beside) or runs_along(value, terms, beside))
         run = gcd(UNIT // self.held.bytes, int((sizes[0] if along else sizes[1]) or 1))
         shape = (sides[1].size, sides[0].size) if along else (sides[0].size, sides[1].size)
         sym = fresh("factor_s", Array(self.held, shape, "shared"))
@@ -297,10 +257,6 @@ def _is_packed(value: Expr, v: Sym) -> bool:
     return any(isinstance(q.b, Const) and is_unit_stride(q.a, v) for q in quotients)
 
 
-def _as(t: Scalar, e: Expr) -> Expr:
-    return e if e.type == t else Cast(t, e)
-
-
 def _from(v: Sym, start: Expr) -> Expr:
     return simplify(sub(Var(v), start))
 
@@ -311,7 +267,7 @@ def _from(v: Sym, start: Expr) -> Expr:
 def _staged(kernel: Kernel, found: Found) -> Kernel:
     threads = thread_levels(kernel.body)
     reading = _without_unused(map_body((found.band.holder,), lambda s: _read_instead(s, found)))
-    fills = tuple(_fill(f, threads) for f in found.factors)
+    fills = tuple(fill(f, threads) for f in found.factors)
     arrays = [Alloc(f.sym, align=16) for f in found.factors]
     return with_arrays(kernel, found.band.region, found.band.holder, arrays, (*fills, *reading))
 
@@ -338,84 +294,6 @@ def _without_unused(band: Body) -> Body:
 
 def _is_idle(d: Decl) -> bool:
     return d.init is None or is_removable(d.init)
-
-
-def _fill(f: Factor, threads: Dist) -> Par:
-    """One loop over the table, spread over the block's ``threads``: neighbours along what lies side by side in memory,
-    each with a run of the table's row."""
-    i, v = fresh("factor_i", I32), fresh("factor_v", I32)
-    inner, outer = (f.terms, f.across) if f.along else (f.across, f.terms)
-    length = cast(simplify(binary("/", inner.size, i32(f.run))), I32)  # runs of a row
-    fast_is_inner = _neighbours_share_a_row(f, inner.loop.var, outer.loop.var)
-    n = length if fast_is_inner else cast(outer.size, I32)
-    fast, slow = binary("%", Var(i), n), binary("/", Var(i), n)
-    start, other = (fast, slow) if fast_is_inner else (slow, fast)
-    lane = Var(v) if f.run > 1 else i32(0)
-    at = {id(inner): simplify(add(mul(start, i32(f.run)), lane)), id(outer): other}
-    value, place = _value(f, at[id(f.terms)], at[id(f.across)]), f.place(at[id(f.terms)], at[id(f.across)])
-    many = simplify(mul(length, cast(outer.size, I32)))
-    rounds = Level("seq") if f.run == 1 else _rounds(many, threads)
-    return Par(i, i32(0), many, (*threads, rounds), _run(f, v, place, value))
-
-
-def _rounds(many: Expr, threads: Dist) -> Level:
-    """What ``threads`` do one after the other of ``many``: written out where they are few, so that what each reads is
-    on its way at once."""
-    count, at_once = evaluate(many, {}), prod(evaluate(lv.n, {}) or 0 for lv in threads if lv.n is not None)
-    each = -(-int(count) // int(at_once)) if count and at_once else 0
-    return Level("unroll", i32(each)) if 0 < each <= MOST_ROUNDS else Level("seq")
-
-
-def _neighbours_share_a_row(f: Factor, inner: Sym, outer: Sym) -> bool:
-    """Whether neighbouring threads fill one row of the table, along ``inner``: with an element each where memory has
-    these side by side, with a run of elements unless memory has those of other rows side by side."""
-    if f.run == 1:
-        return _runs_along(f.value, outer, inner)
-    return not _runs_along(f.value, inner, outer)
-
-
-def _run(f: Factor, v: Sym, place: tuple[Expr, Expr], value: Expr) -> Body:
-    """A run of the table's row: computed in registers, and stored together."""
-    if f.run == 1:
-        return (Store(f.sym, place, value),)
-    n, w = i32(f.run), fresh(v.name, I32)
-    held = fresh("factor", Array(scalar_of(f.sym.type), (n,)))
-    first, last = (substitute_expr(e, {v: Var(w)}) for e in place)
-    computed = Par(v, i32(0), n, (Level("unroll", n),), (Store(held, (Var(v),), value),))
-    stored = Par(w, i32(0), n, (Level("vec", n),), (Store(f.sym, (first, last), Load(held, (Var(w),))),))
-    return (Alloc(held), computed, stored)
-
-
-def _value(f: Factor, term: Expr, across: Expr) -> Expr:
-    """The factor of one place of the tile, or 0 beyond its edges."""
-    at = ((f.terms, term), (f.across, across))
-    places_ = {s.loop.var: add(s.start, cast(x, scalar_of(s.loop.var.type))) for s, x in at}
-    value = _as(scalar_of(f.sym.type), map_expr(substitute_expr(f.value, places_), _placed))
-    inside = [binary("<", cast(x, scalar_of(c.type)), c) for s, x in at for c in s.extent.clips]
-    for p in f.others:
-        reach = extent_of(p)
-        inside += [binary("<", cast(i32(0), scalar_of(c.type)), c) for c in (reach.clips if reach is not None else ())]
-    if inside:
-        every = reduce(lambda a, b: Binary("&&", a, b), inside)
-        value = Select(every, value, Const(0.0, scalar_of(value.type)))
-    return value
-
-
-def _placed(e: Expr) -> Expr:
-    """``e``, a digit of a place in a tile or a load of one, without the start of the tile, which comes and goes."""
-    if isinstance(e, Binary) and e.op in ("/", "%"):
-        return dataclasses.replace(e, a=cancelled(e.a))
-    if not isinstance(e, Load) or not is_shared(e.buffer):
-        return e
-    index = (from_polynomial(polynomial(i), scalar_of(i.type)) for i in e.index)
-    return dataclasses.replace(e, index=tuple(index))
-
-
-def _runs_along(value: Expr, terms: Sym, across: Sym) -> bool:
-    """Whether the elements that ``value`` reads at a place of both loops have their neighbours along ``across`` beside
-    them."""
-    both = [x for x in loads_in(value) if {terms, across} <= {v for i in x.index for v in used(i)}]
-    return bool(both) and all(is_unit_stride(x.index[-1], across) for x in both)
 
 
 __all__ = ["StageFactors"]
