@@ -29,8 +29,8 @@ def whole_values(e: Expr, facts: Facts) -> Interval | None:
         case Unary("-", x):
             found = BINARY["-"](Interval.point(0), inner) if (inner := whole_values(x, facts)) is not None else None
         case Binary("+" | "-" | "*" as op, a, b):
-            x, y = whole_values(a, facts), whole_values(b, facts)
-            found = BINARY[op](x, y) if x is not None and y is not None else None
+            one, other = whole_values(a, facts), whole_values(b, facts)
+            found = BINARY[op](one, other) if one is not None and other is not None else None
     return found if found is not None and holds(t, found) else None
 
 
