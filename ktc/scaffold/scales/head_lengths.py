@@ -1,4 +1,4 @@
-"""The length of a head where no name says it: of the products whose sums a softmax is taken of.
+"""The length of a head, and how many queries and keys there are, where no name says it: a softmax of sums of products.
 
     for (int j = 0; j < n; j++) {
       float s = 0;
@@ -7,7 +7,8 @@
     }
     .. expf(s * scale - top) ..
 
-Attention is what compares such sums, and takes exponentials of them.
+Attention is what compares such sums, and takes exponentials of them. Where loops over keys end, and what a thread's
+query is compared with, are numbers of tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, Load, Stmt, Store, Sym, Var
+from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.serial_sums import counted_to
@@ -31,6 +32,16 @@ def head_lengths(kernel: Kernel) -> set[str]:
         if isinstance(end, Var) and end.sym in names and _is_score(kernel.body, total):
             found.add(end.sym.name)
     return found
+
+
+def tokens(kernel: Kernel) -> set[str]:
+    """The parameters that end loops in which others stand, or that something of a thread's own is compared with."""
+    names = {p.sym for p in kernel.params if isinstance(p.sym.type, Scalar)}
+    outer = (s for s in walk(kernel.body) if isinstance(s, For) and any(isinstance(x, For) for x in walk(s.body)))
+    conditions = [*(s.cond for s in outer), *(s.cond for s in walk(kernel.body) if isinstance(s, If))]
+    asked = (e for c in conditions for e in walk_expr(c) if isinstance(e, Binary) and e.op in ("<", "<=", ">", ">="))
+    ends = (x.sym for e in asked for x in (e.a, e.b) if isinstance(x, Var))
+    return {s.name for s in ends if s in names}
 
 
 def _sums_of_products(body: Body) -> Iterator[tuple[Sym, Expr]]:
@@ -69,4 +80,4 @@ def _set_by(s: Stmt, tied: set[Sym]) -> Iterator[Sym]:
         yield s.buffer if isinstance(s, Store) else s.sym
 
 
-__all__ = ["head_lengths"]
+__all__ = ["head_lengths", "tokens"]
