@@ -56,10 +56,13 @@ def _sums_of_products(body: Body) -> Iterator[tuple[Sym, Expr]]:
 
 
 def _adds_product(s: Assign) -> bool:
-    products = [e for e in walk_expr(s.value) if isinstance(e, Binary) and e.op == "*"]
-    products += [e for e in walk_expr(s.value) if isinstance(e, Call) and e.fn == "fma"]
+    products = [e for e in walk_expr(s.value) if _is_product(e)]
     read = ({x.buffer for x in walk_expr(e) if isinstance(x, Load)} for e in products)
     return s.sym in used(s.value) and any(len(buffers) > 1 for buffers in read)
+
+
+def _is_product(e: Expr) -> bool:
+    return (isinstance(e, Binary) and e.op == "*") or (isinstance(e, Call) and e.fn == "fma")
 
 
 def _is_score(body: Body, total: Sym) -> bool:
