@@ -25,7 +25,7 @@ SEVERAL_ROUNDS = 4
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
 
-MOST_WORK = 100_000 * 256
+MOST_WORK = 40_000 * 256
 """Statements that all threads of the original run: rows of sums of products, each term of which is a sum, are longer
 than anything else that it is run on, and may not come to an end. Shorter ones tell as much."""
 
@@ -51,7 +51,7 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
     for n in rows[:1]:
         tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
         widths = max(one_round(candidate, maker, n), tile), threads
-        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
+        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(9))
         fit = [i for w, c in itertools.product(widths, counts) if (i := made(w, c)) is not None]
         takes = {id(i): _takes(original, workload, i) for i in fit}
         least = min(fit, key=lambda i: takes[id(i)], default=None)
