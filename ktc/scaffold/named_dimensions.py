@@ -37,6 +37,9 @@ where no dimension counts those; else a number of layers, of matrices side by si
 HEAD = Dimension(64, 128, usual=128)
 """The elements of a head."""
 
+TOKENS = Dimension(16, 4096, True)
+"""The length of a sequence."""
+
 _BY_NAME: tuple[tuple[str, Dimension], ...] = (
     (r"head_(dim|size)|headdim|(dim|size|units)_per_head|dim_head|d_head", HEAD),
     (r"rot(ary)?(_emb(edding)?)?_dim", Dimension(64, 128, usual=128)),
@@ -52,7 +55,7 @@ _BY_NAME: tuple[tuple[str, Dimension], ...] = (
     (r"vocab(ulary)?", Dimension(512, 1 << 17)),
     (r"n?classe?", Dimension(256, 1 << 15)),
     (r"(seq|sequence|query|context|prompt|src|tgt|trg|kv|q|k)_(len|length)|seqlen|max_(step|len|length)|step_num",
-     Dimension(16, 4096, True)),
+     TOKENS),
     (r"batch|bsz", Dimension(2, 64, True)),
     (r"hidden|d_model|embd|(embed|emb|embedding|feature|model)_(dim|size)|(?<=^_)dimension(?=_$)",
      Dimension(256, 8192, usual=4096)),

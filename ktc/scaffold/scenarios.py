@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from ktc.ir.kernel import Kernel
 from ktc.ir.support.time_limits import unless_late
 from ktc.ir.types import scalar_of
 from ktc.ir.workload.input_data import numpy_dtype
@@ -18,10 +19,10 @@ from .footprints import offsets_of
 from .integers.bit_positions import LARGE_EXPONENT, MOST_EXPONENT
 from .integers.row_pointers import PART
 from .model import Draft
-from .named_dimensions import HEAD, dimensions, of_models, proportions
+from .named_dimensions import HEAD, TOKENS, Dimension, dimensions, of_models, proportions
 from .probe import Prober, Seen
 from .roles import buffers_of
-from .scales.head_lengths import head_lengths
+from .scales.head_lengths import head_lengths, tokens
 from .scales.resized import resized
 from .windows import USUAL_WAYS, names_in
 
@@ -180,7 +181,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     )
     named = {
         n: x
-        for n, x in (dict.fromkeys(head_lengths(d.kernel) & {*start}, HEAD) | dimensions(start)).items()
+        for n, x in (_attention(d.kernel, start) | dimensions(start)).items()
         if n not in {*windows, *d.roles.few, *d.roles.wanted, *d.roles.halves}
     }
 
@@ -282,6 +283,13 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     odd |= {n: v + (n not in constants) for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
+
+
+def _attention(kernel: Kernel, names: Collection[str]) -> dict[str, Dimension]:
+    """What ``names`` are by what attention does with them."""
+    lengths = head_lengths(kernel) & {*names}
+    counts = tokens(kernel) & {*names} if lengths else set()
+    return dict.fromkeys(counts, TOKENS) | dict.fromkeys(lengths, HEAD)
 
 
 def _usual_windows(d: Draft, probe: Prober, start: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The length of a head where no name says it: of the products whose sums a softmax is taken of.
+"""The length of a head, and how many queries and keys there are, where no name says it: a softmax of sums of products.
 
     for (int j = 0; j < n; j++) {
       float s = 0;
@@ -7,7 +7,8 @@
     }
     .. expf(s * scale - top) ..
 
-Attention is what compares such sums, and takes exponentials of them.
+Attention is what compares such sums, and takes exponentials of them. Where loops over keys end, and what a thread's
+query is compared with, are numbers of tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, Load, Stmt, Store, Sym, Var
+from ktc.ir.nodes import Assign, Binary, Body, Call, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.serial_sums import counted_to
@@ -33,6 +34,16 @@ def head_lengths(kernel: Kernel) -> set[str]:
     return found
 
 
+def tokens(kernel: Kernel) -> set[str]:
+    """The parameters that end loops in which others stand, or that something of a thread's own is compared with."""
+    names = {p.sym for p in kernel.params if isinstance(p.sym.type, Scalar)}
+    outer = (s for s in walk(kernel.body) if isinstance(s, For) and any(isinstance(x, For) for x in walk(s.body)))
+    conditions = [*(s.cond for s in outer), *(s.cond for s in walk(kernel.body) if isinstance(s, If))]
+    asked = (e for c in conditions for e in walk_expr(c) if isinstance(e, Binary) and e.op in ("<", "<=", ">", ">="))
+    ends = (x.sym for e in asked for x in (e.a, e.b) if isinstance(x, Var))
+    return {s.name for s in ends if s in names}
+
+
 def _sums_of_products(body: Body) -> Iterator[tuple[Sym, Expr]]:
     """Variables to which a loop in another one adds products of two arrays' elements, with where that loop ends."""
     for outer in walk(body):
@@ -45,10 +56,13 @@ def _sums_of_products(body: Body) -> Iterator[tuple[Sym, Expr]]:
 
 
 def _adds_product(s: Assign) -> bool:
-    products = [e for e in walk_expr(s.value) if isinstance(e, Binary) and e.op == "*"]
-    products += [e for e in walk_expr(s.value) if isinstance(e, Call) and e.fn == "fma"]
+    products = [e for e in walk_expr(s.value) if _is_product(e)]
     read = ({x.buffer for x in walk_expr(e) if isinstance(x, Load)} for e in products)
     return s.sym in used(s.value) and any(len(buffers) > 1 for buffers in read)
+
+
+def _is_product(e: Expr) -> bool:
+    return (isinstance(e, Binary) and e.op == "*") or (isinstance(e, Call) and e.fn == "fma")
 
 
 def _is_score(body: Body, total: Sym) -> bool:
@@ -69,4 +83,4 @@ def _set_by(s: Stmt, tied: set[Sym]) -> Iterator[Sym]:
         yield s.buffer if isinstance(s, Store) else s.sym
 
 
-__all__ = ["head_lengths"]
+__all__ = ["head_lengths", "tokens"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from ktc.ir.analysis.access_nests import visits
 from ktc.ir.analysis.operation_counts import Counts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Expr, Reduce, Stmt
+from ktc.ir.nodes import Binary, Call, Const, Expr, HwIndex, Reduce, Stmt
 from ktc.ir.types import Scalar
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import keep, map_body, stmt_exprs, walk, walk_expr
 
 COMPARISONS = ("<", "<=", ">", ">=")
 
@@ -26,6 +27,21 @@ def compared(kernel: Kernel, arguments: Mapping[str, int]) -> int:
     """How often the first thread asks which of two floats is larger. A loop whose length the scalar ``arguments`` do
     not tell counts as one iteration."""
     return _in_turn(kernel, arguments, _decides)
+
+
+LAST = {"thread": "block_dim", "block": "grid_dim"}
+"""Of which number of threads, or of blocks, the last one is one less."""
+
+
+def of_last_thread(kernel: Kernel) -> Kernel:
+    """``kernel`` as its last thread runs it: behind a causal mask, that is the one that compares most."""
+
+    def last(e: Expr) -> Expr:
+        if not isinstance(e, HwIndex) or e.level not in LAST:
+            return e
+        return Binary("-", dataclasses.replace(e, level=LAST[e.level]), Const(1, e.type))
+
+    return kernel if kernel.is_parallel else kernel.with_(body=map_body(kernel.body, keep, last))
 
 
 def statements(kernel: Kernel, arguments: Mapping[str, int]) -> int:
@@ -56,4 +72,4 @@ def _is_float(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_float
 
 
-__all__ = ["compared", "decides", "statements"]
+__all__ = ["compared", "decides", "of_last_thread", "statements"]

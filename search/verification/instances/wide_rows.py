@@ -13,7 +13,7 @@ from ktc.ir.sequences import launch_kernels
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
 from ktc.ir.workload.scenario_facts import scalars_of
-from ktc.search.verification.floats.larger_floats import compared, statements
+from ktc.search.verification.floats.larger_floats import compared, of_last_thread, statements
 from ktc.search.verification.integers.reaching import arguments, one_round
 
 from .instances import MAX_ELEMENTS, MOST_ROWS, MOST_THREADS, WIDE, Instance, Maker
@@ -25,7 +25,7 @@ SEVERAL_ROUNDS = 4
 MOST_RESIDENT = COOPERATIVE_LANES // 4
 """Threads of all blocks that wait for each other: each statement takes as long as they are."""
 
-MOST_WORK = 100_000 * 256
+MOST_WORK = 40_000 * 256
 """Statements that all threads of the original run: rows of sums of products, each term of which is a sum, are longer
 than anything else that it is run on, and may not come to an end. Shorter ones tell as much."""
 
@@ -51,7 +51,7 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> list[I
     for n in rows[:1]:
         tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
         widths = max(one_round(candidate, maker, n), tile), threads
-        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
+        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(9))
         fit = [i for w, c in itertools.product(widths, counts) if (i := made(w, c)) is not None]
         takes = {id(i): _takes(original, workload, i) for i in fit}
         least = min(fit, key=lambda i: takes[id(i)], default=None)
@@ -77,15 +77,22 @@ def _rows(original: Kernel, maker: Maker, base: Mapping[str, int]) -> tuple[list
         along = [a for a in arrays if names_in(a.shape[-1]) & counting]
         largest = max(along or inputs, key=lambda a: len(a.shape))
         rows = [n for n in maker.names if n in counting]
-    return rows, [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)][:1]
+    others = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
+    return rows, ([n for n in others if _varies(maker, base, n)] or others)[:1]
+
+
+def _varies(maker: Maker, base: Mapping[str, int], name: str) -> bool:
+    """Whether a size may be another one, which one that the candidate binds may not."""
+    return any(maker.make({**base, name: maker.near(name, n)}) is not None for n in (2, 3, 5) if n != base[name])
 
 
 def _lengthening(original: Kernel, maker: Maker, base: Mapping[str, int]) -> set[str]:
-    """The sizes with which grows how many floats a thread of the original compares."""
+    """The sizes with which grows how many floats the first or the last thread of the original compares."""
+    ends = original, of_last_thread(original)
 
     def asked(name: str, value: int) -> int:
         sizes = {**base, name: maker.near(name, value)}
-        return compared(original, arguments(maker.workload, sizes, original))
+        return max(compared(k, arguments(maker.workload, sizes, original)) for k in ends)
 
     return {n for n in maker.names if asked(n, SEVERAL_ROUNDS * MOST_THREADS) > asked(n, 1)}
 
@@ -94,7 +101,8 @@ def _takes(original: Kernel, workload: Workload, instance: Instance) -> int:
     """Statements that all threads of the original run."""
     scalars = scalars_of(workload, instance.sizes)
     lanes = sum(g.blocks * g.threads for g in (geometry_of(k, scalars) for k in launch_kernels(original)))
-    return lanes * statements(original, arguments(workload, instance.sizes, original))
+    numbers = arguments(workload, instance.sizes, original)
+    return lanes * max(statements(k, numbers) for k in (original, of_last_thread(original)))
 
 
 def _resident(candidate: Kernel, scalars: Mapping[str, int | float]) -> bool:
