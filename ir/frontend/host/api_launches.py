@@ -80,7 +80,7 @@ def _kernels(node: Any, env: Env, depth: int) -> list[Any]:
         return [*_kernels(inner.iftrue, env, depth), *_kernels(inner.iffalse, env, depth)]
     table = inner.name if isinstance(inner, c_ast.ArrayRef) else inner
     held = env.get(table.name) if isinstance(table, c_ast.ID) and depth else None
-    held = held.init if isinstance(held, c_ast.Decl) else held
+    held = held.init if isinstance(held, c_ast.Decl) else None  # what branches assign is followed with their conditions
     if isinstance(inner, c_ast.ArrayRef):
         return [_behind(k) for k in init_args(held)] if isinstance(held, c_ast.InitList) else [node]
     choice = _behind(held) if held is not None else None

@@ -326,7 +326,7 @@ class _Walk:
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
         launch = self._launch(item, env) if self.launches else None
         if launch is not None:
-            for one in each_kernel(launch, env):
+            for one in (launch,) if launch is item else each_kernel(launch, env):
                 self._use(one.callee, env, declared, one.args, one)
         elif self._named(item):
             self._use(item, env, declared)

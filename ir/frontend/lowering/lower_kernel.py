@@ -65,6 +65,7 @@ class KernelLowering(Parameters):
         self.dynamic: dict[Sym, Type] = {}
         self.pointees = {}
         self.lists = {}
+        self.by_value = set()
 
     def lower(
         self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
@@ -84,6 +85,7 @@ class KernelLowering(Parameters):
                 waits = attempt.waits or isinstance(again, Awaited)
                 attempt = KernelLowering(self.program, self.source, self.file)
                 attempt.hints, attempt.waits = hints, waits
+                attempt.lists, attempt.by_value = self.lists, self.by_value
 
     def _lower(
         self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
@@ -116,7 +118,7 @@ class KernelLowering(Parameters):
         body = needed_only(body) if self.null_uses else body
         body = without_unused_addresses(body) if self.shared_places else body
         body = plain_moves(with_updates(plainly_loaded(body) if self.read_only_hints else body))
-        body = without_read_copies(with_field_arrays(body), params)
+        body = without_read_copies(with_field_arrays(body), [p for p in params if p.sym.name in self.by_value])
         body, params = with_rows(*with_table_parts(body, params, self.lists))
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]

@@ -43,6 +43,8 @@ class Parameters(RangeLoops):
 
     lists: dict[str, int]
     """Of parameters that are arrays of arrays of pointers, how many each of the inner ones has."""
+    by_value: set[str]
+    """Parameters that are arrays in structs, which the kernel is passed by value."""
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters, a struct's members as ``name_member``."""
@@ -114,6 +116,7 @@ class Parameters(RangeLoops):
                 self._add(out, _member(name, f), f.type, node, most)
         elif isinstance(t, CArray) and t.n is not None and self._elements(t) > most:
             self._add(out, name, Pointer(t, const=True, restrict=True), node)
+            self.by_value.add(name)
             if isinstance(t.elem, CArray) and isinstance(t.elem.elem, Pointer) and t.elem.n:
                 self.lists[name] = t.elem.n
         elif isinstance(t, CArray) and t.n is not None:

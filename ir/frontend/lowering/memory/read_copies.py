@@ -40,7 +40,7 @@ from ktc.ir.walk import (
 
 
 def without_read_copies(body: Body, params: Collection[Param]) -> Body:
-    """``body`` with reads of such arrays in the place of reads of their copies."""
+    """``body`` with reads of such arrays, which are ``params``, in the place of reads of their copies."""
     arrays = {s.sym for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)}
     passed = {p.sym for p in params if p.readonly and p.overlaps_nothing}
     if not arrays or not passed:

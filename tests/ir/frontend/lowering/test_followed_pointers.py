@@ -104,3 +104,10 @@ def test_bytes_that_are_used_in_several_ways_stay_bytes() -> None:
     assert "x: u8 const* readonly rows x_row" in print_kernel(k)
     again = load(emit(k, "cuda").text, name="k.cu")
     assert "x: u8 const* readonly rows x_row" in print_kernel(again)
+
+
+def test_what_a_kernel_copies_of_memory_stays_a_copy() -> None:
+    """It is what its author keeps in registers."""
+    text = """__global__ void k(const float* __restrict__ w, const int* at, float* y) {
+      float kept[2]; kept[0] = w[0]; kept[1] = w[1]; y[threadIdx.x] = kept[at[threadIdx.x]]; }"""
+    assert "array kept: f32[2]" in print_kernel(load(text, name="k.cu"))
