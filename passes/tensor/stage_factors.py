@@ -82,7 +82,7 @@ from ktc.passes.shared.bands import Band, band_around, with_arrays
 from ktc.passes.shared.tiles import paths
 
 from .factor_tables import Factor, Side, as_type, fill, runs_along
-from .whole_floats import holds, whole_values
+from .whole_floats import as_integer, holds, whole_values
 
 MOST = 8192
 """Elements of a table of factors at most; of one of 16 bits twice as many."""
@@ -220,6 +220,7 @@ class _Reader:
         if self.held is None:
             sym = fresh("factor_s", Array(scalar_of(value.type), (sides[0].size, sides[1].size), "shared"))
             return Factor(sym, value, sides[0], sides[1], others)
+        value = as_integer(value)
         for side in sides:
             value = map_expr(value, lambda e, side=side: self._in_tile(e, side))  # type: ignore[misc]
         terms, beside = self.sums.var, across.var

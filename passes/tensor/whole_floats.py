@@ -5,8 +5,9 @@ from __future__ import annotations
 from ktc.ir.arith.interval import Interval
 from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.arith.kernel_facts import Facts
+from ktc.ir.fold import binary, cast, i32
 from ktc.ir.nodes import Binary, Cast, Const, Expr, Unary
-from ktc.ir.types import BF16, E4M3, E5M2, F16, F32, F64, Scalar, scalar_of
+from ktc.ir.types import BF16, E4M3, E5M2, F16, F32, F64, I32, Scalar, scalar_of
 
 SIGNIFICANT = {F64: 53, F32: 24, F16: 11, BF16: 8, E4M3: 4, E5M2: 3}
 """Bits of a significand, with the leading one: all whole numbers up to two to its power are values of the type."""
@@ -34,10 +35,24 @@ def whole_values(e: Expr, facts: Facts) -> Interval | None:
     return found if found is not None and holds(t, found) else None
 
 
+def as_integer(e: Expr) -> Expr:
+    """The integer of 32 bits that the float ``e`` is, of which :func:`whole_values` says what it lies in."""
+    match e:
+        case Const(value=v):
+            return i32(int(v))
+        case Cast(x=x):
+            return cast(x, I32) if scalar_of(x.type).is_int else as_integer(x)
+        case Unary("-", x):
+            return binary("-", i32(0), as_integer(x))
+        case Binary(op, a, b):
+            return binary(op, as_integer(a), as_integer(b))
+    raise AssertionError(f"{type(e).__name__} is no whole number")
+
+
 def holds(t: Scalar, values: Interval) -> bool:
     """Whether the float type ``t`` has each whole number of ``values``."""
     most = 1 << SIGNIFICANT[t]
     return values.within(Interval(-most, most))
 
 
-__all__ = ["holds", "whole_values"]
+__all__ = ["as_integer", "holds", "whole_values"]

@@ -75,20 +75,23 @@ def with_run(d: Draft, source: SourceSpec) -> None:
     if read == text and not grows:
         return
     usual = usual[:-1] if grows else usual
-    others = [(name, _with_periods(d, probe, at, sizes), more) for name, at, more in (*usual, *_kept(d))]
+    kept = [*usual, *(s for s in d.scenarios if s[2])]
+    others = [(name, _with_periods(d, probe, at, sizes) if _is_timed(more) else at, more) for name, at, more in kept]
     d.scenarios = [*others[: len(usual)], (RUN, sizes, ""), *others[len(usual) :]]
     d.most = {n: max(most, sizes.get(n, most)) for n, most in d.most.items()}
 
 
-def _kept(d: Draft) -> list[tuple[str, dict[str, int], str]]:
-    """The scenarios that are not tuned for."""
-    return [s for s in d.scenarios if s[2]]
+def _is_timed(more: str) -> bool:
+    """Whether a scenario of which ``more`` is said is one that is timed, and not checked alone."""
+    return not more.startswith("weight = 0")
 
 
 def _with_periods(d: Draft, probe: Prober, at: dict[str, int], run: Mapping[str, int]) -> dict[str, int]:
     """The sizes ``at`` with what the kernel does nothing with but divide by as in the ``run``, where that is legal: how
-    many elements share a scale is no size that grows with the others."""
-    sizes = at | {n: run[n] for n in _periods(d.kernel) & at.keys() & run.keys()}
+    many elements share a scale is no size that grows with the others. What was a multiple of it is one again."""
+    sizes = dict(at)
+    for n in sorted(_periods(d.kernel) & at.keys() & run.keys()):
+        sizes = {m: -(-v // run[n]) * run[n] if v % at[n] == 0 else v for m, v in sizes.items()} | {n: run[n]}
     fits = all(v % d.steps.get(n, 1) == 0 and v >= d.least.get(n, 1) for n, v in sizes.items())
     return sizes if fits and d.possible(sizes) and probe.launches(sizes, (1 << 31) - 1) else at
 
