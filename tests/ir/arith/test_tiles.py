@@ -7,6 +7,7 @@ from ktc.ir.arith.loop_extents import length
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch
 from ktc.ir.nodes import Assign, Binary, Call, Decl, Eval, Expr, For, HwIndex, Knob, Par, fresh, i32
+from ktc.ir.text import print_expr
 from ktc.ir.types import I32
 
 from .test_arith import known, op, size, v
@@ -112,6 +113,18 @@ def test_digits_of_a_counter_that_begins_at_a_tile() -> None:
     longer = Par(i, start, op("+", op("+", start, v(n)), 1), (), (s,))
     here = known(n, rows, body=(Par(t, i32(0), v(rows), (), (longer,)),)).at(s)
     assert simplified(op("/", v(i), v(n)), here) == op("/", v(i), v(n))
+
+
+def test_digits_of_a_counter_that_counts_by_multiples() -> None:
+    """Words of eight elements of a tile of 32 terms: each begins with the tile, or so many words behind it."""
+    n, tile, lane = size("n"), fresh("tile", I32), fresh("lane", I32)
+    inner = Par(lane, i32(0), i32(8), (), (Eval(v(lane)),))
+    loop = For(tile, i32(0), op("<", v(tile), v(n)), op("+", v(tile), 32), (inner,))
+    facts = Facts(Kernel("k", (n,), None, (loop,)), REWRITES).at(inner.body[0])
+    place = op("+", op("+", v(tile), 16), v(lane))
+    assert print_expr(simplified(op("/", place, 8), facts)) == "2 + tile / 8"
+    assert simplified(op("%", place, 8), facts) == v(lane)
+    assert simplified(op("/", place, 64), facts) == op("/", place, 64)
 
 
 def test_a_quotient_and_its_remainder_are_one_number_under_their_names() -> None:
