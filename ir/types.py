@@ -95,6 +95,9 @@ BF16, E4M3, E5M2 = Scalar("bfloat", 16), Scalar("e4m3", 8), Scalar("e5m2", 8)
 I8, I16, I32, I64 = (Scalar("int", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Scalar("uint", b) for b in (8, 16, 32, 64))
 BOOL = Scalar("bool", 8)
+SIGNIFICANT_BITS = {F64: 53, F32: 24, F16: 11, BF16: 8, E4M3: 4, E5M2: 3}
+"""Bits of a significand, with the leading one: all whole numbers up to two to its power are values of the type."""
+
 EVENT = Scalar("event", 32)
 """OpenCL's ``event_t``: what a ``GroupCopy`` gives and a ``GroupWait`` takes; 0 is no event."""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 from ktc.ir.analysis.order import places
@@ -84,9 +85,6 @@ def _joint(nest: Sequence[Par]) -> Par:
     joint = fresh("_".join(s.var.name for s in nest), nest[0].var.type)
     left: Expr = Var(joint)
     digits: list[Decl] = []
-    total: Expr = nest[0].hi
-    for s in nest[1:]:
-        total = mul(total, s.hi)
     for s in reversed(nest):
         last = s is nest[0]
         digits.append(Decl(s.var, left if last else Binary("%", left, s.hi)))
@@ -94,4 +92,6 @@ def _joint(nest: Sequence[Par]) -> Par:
     body: Body = (*digits, *nest[-1].body)
     levels = nest[0].dist if _is_the_blocks(*nest) else (Level("seq"),)
     zero = cast(i32(0), joint.type)  # type: ignore[arg-type]
-    return dataclasses.replace(nest[0], var=joint, lo=zero, hi=total, dist=levels, body=body)
+    return dataclasses.replace(
+        nest[0], var=joint, lo=zero, hi=reduce(mul, (s.hi for s in nest)), dist=levels, body=body
+    )

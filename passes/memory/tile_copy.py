@@ -166,12 +166,12 @@ def _loops(
     """The loops of a copy, outermost first, with their extents and distributions; and the coordinates they give."""
     if by_rows and len(threads) <= len(sizes):
         axes: list[Dist] = [(lv,) for lv in reversed(threads)]
-        spread = [*([()] * (len(sizes) - len(axes))), *axes]
+        axes_of = [*([()] * (len(sizes) - len(axes))), *axes]
         names = [fresh(f"{name}_i{d}", I32) for d in range(len(sizes))]
-        return {i: (n, _spread(n, on)) for i, n, on in zip(names, sizes, spread)}, [Var(i) for i in names]
+        return {i: (n, spread(n, on)) for i, n, on in zip(names, sizes, axes_of)}, [Var(i) for i in names]
     i = fresh(f"{name}_i", I32)
     total = simplify(product(sizes))
-    return {i: (total, _spread(total, threads))}, _coordinates(Var(i), sizes)
+    return {i: (total, spread(total, threads))}, _coordinates(Var(i), sizes)
 
 
 def _coordinates(i: Expr, sizes: list[Expr]) -> list[Expr]:
@@ -184,7 +184,9 @@ def _coordinates(i: Expr, sizes: list[Expr]) -> list[Expr]:
     return list(reversed(out))
 
 
-def _spread(total: Expr, threads: Dist) -> Dist:
+def spread(total: Expr, threads: Dist) -> Dist:
+    """A loop of ``total`` iterations over all ``threads`` of a block, what each of them does written out, so that what
+    it reads is on its way at once."""
     if not threads:
         return (Level("seq"),)
     each = simplify(cdiv(total, product([lv.n for lv in threads if lv.n is not None])))

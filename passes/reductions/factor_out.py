@@ -21,7 +21,7 @@ from typing import TypeGuard
 
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
-from ktc.ir.arith import REWRITES, Facts
+from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Assign, Binary, Body, Const, Decl, Expr, For, Reduce, Stmt, Sym, Var, fresh
@@ -58,7 +58,7 @@ class FactorOut(Pass[Arguments]):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        facts = Facts(kernel, REWRITES)
+        facts = facts_of(kernel, REWRITES)
         found = [s for s in walk(kernel.body) if isinstance(s, For | Reduce) and allowed(_apart, s, facts)]
         return [Site(self.step(loop=place_of(kernel, s)), "one operation less a term") for s in found]
 
@@ -66,7 +66,7 @@ class FactorOut(Pass[Arguments]):
         loop = args.loop.find(kernel)
         if not isinstance(loop, For | Reduce):
             raise Refusal("E-FACTOR-LOOP", f"'{args.loop}' is no serial loop and no reduction", places(loop))
-        apart = _apart(loop, Facts(kernel, REWRITES))
+        apart = _apart(loop, facts_of(kernel, REWRITES))
 
         def on_list(body: Body) -> Body:
             at = next((k for k, s in enumerate(body) if isinstance(s, type(loop)) and s.var == loop.var), None)  # type: ignore[attr-defined]

@@ -9,17 +9,15 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import reduce
-from math import prod
 
 from ktc.ir.arith.affine import cancelled, is_unit_stride
 from ktc.ir.arith.loop_extents import Extent, extent_of
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
-from ktc.ir.fold import add, binary, cast, evaluate, i32, mul, simplify
+from ktc.ir.fold import add, binary, cast, i32, mul, simplify
 from ktc.ir.nodes import (
     Alloc,
     Binary,
     Body,
-    Cast,
     Const,
     Dist,
     Expr,
@@ -34,16 +32,14 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.storage import is_shared
-from ktc.ir.types import I32, Array, Scalar, scalar_of
+from ktc.ir.types import I32, Array, scalar_of
 from ktc.ir.walk import (
     loads_in,
     map_expr,
     substitute_expr,
     used,
 )
-
-MOST_ROUNDS = 8
-"""Runs of a table that a thread fills, at most, for all of them to be written out."""
+from ktc.passes.memory.tile_copy import spread
 
 
 @dataclass(frozen=True)
@@ -91,16 +87,8 @@ def fill(f: Factor, threads: Dist) -> Par:
     at = {id(inner): simplify(add(mul(start, i32(f.run)), lane)), id(outer): other}
     value, place = _value(f, at[id(f.terms)], at[id(f.across)]), f.place(at[id(f.terms)], at[id(f.across)])
     many = simplify(mul(length, cast(outer.size, I32)))
-    rounds = Level("seq") if f.run == 1 else _rounds(many, threads)
-    return Par(i, i32(0), many, (*threads, rounds), _run(f, v, place, value))
-
-
-def _rounds(many: Expr, threads: Dist) -> Level:
-    """What ``threads`` do one after the other of ``many``: written out where they are few, so that what each reads is
-    on its way at once."""
-    count, at_once = evaluate(many, {}), prod(evaluate(lv.n, {}) or 0 for lv in threads if lv.n is not None)
-    each = -(-int(count) // int(at_once)) if count and at_once else 0
-    return Level("unroll", i32(each)) if 0 < each <= MOST_ROUNDS else Level("seq")
+    dist = (*threads, Level("seq")) if f.run == 1 else spread(many, threads)
+    return Par(i, i32(0), many, dist, _run(f, v, place, value))
 
 
 def _neighbours_share_a_row(f: Factor, inner: Sym, outer: Sym) -> bool:
@@ -127,7 +115,7 @@ def _value(f: Factor, term: Expr, across: Expr) -> Expr:
     """The factor of one place of the tile, or 0 beyond its edges."""
     at = ((f.terms, term), (f.across, across))
     places_ = {s.loop.var: add(s.start, cast(x, scalar_of(s.loop.var.type))) for s, x in at}
-    value = as_type(scalar_of(f.sym.type), map_expr(substitute_expr(f.value, places_), _placed))
+    value = cast(map_expr(substitute_expr(f.value, places_), _placed), scalar_of(f.sym.type), "c")
     inside = [binary("<", cast(x, scalar_of(c.type)), c) for s, x in at for c in s.extent.clips]
     for p in f.others:
         reach = extent_of(p)
@@ -155,9 +143,4 @@ def runs_along(value: Expr, terms: Sym, across: Sym) -> bool:
     return bool(both) and all(is_unit_stride(x.index[-1], across) for x in both)
 
 
-def as_type(t: Scalar, e: Expr) -> Expr:
-    """``e`` converted to ``t``."""
-    return e if e.type == t else Cast(t, e)
-
-
-__all__ = ["Factor", "Side", "as_type", "fill", "runs_along"]
+__all__ = ["Factor", "Side", "fill", "runs_along"]

@@ -33,7 +33,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import pinned, places
 from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.arith.integer_casts import without_casts
-from ktc.ir.arith.kernel_facts import Facts
+from ktc.ir.arith.kernel_facts import facts_of
 from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fields import with_children
@@ -81,7 +81,7 @@ from ktc.passes.memory.tile_copy import thread_levels
 from ktc.passes.shared.bands import Band, band_around, with_arrays
 from ktc.passes.shared.tiles import paths
 
-from .factor_tables import Factor, Side, as_type, fill, runs_along
+from .factor_tables import Factor, Side, fill, runs_along
 from .whole_floats import as_integer, holds, whole_values
 
 MOST = 8192
@@ -162,7 +162,7 @@ class _Reader:
 
     def __init__(self, kernel: Kernel, sums: For, tile: list[Par], held: Scalar | None) -> None:
         self.kernel, self.sums, self.tile, self.held = kernel, sums, tile, held
-        self.facts = Facts(kernel, REWRITES)
+        self.facts = facts_of(kernel, REWRITES)
         self.names = definitions(kernel.body, loads=True)
         self.own = ({*declared(tile[0].body), *assigned(tile[0].body)} | {p.var for p in tile}) - {sums.var}
         self.written, self.own_writes = assigned(kernel.body), assigned((tile[0],))
@@ -178,7 +178,7 @@ class _Reader:
                 self.factors[value] = self._factor(value, along[0])
             f = self.factors[value]
             at = f.place(_from(self.sums.var, f.terms.start), _from(along[0].var, f.across.start))
-            self.reads[e] = as_type(scalar_of(e.type), Load(f.sym, at))
+            self.reads[e] = cast(Load(f.sym, at), scalar_of(e.type), "c")
             return self.reads[e]
         return with_children(e, self.read)
 

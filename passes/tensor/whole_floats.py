@@ -7,10 +7,7 @@ from ktc.ir.arith.interval_operators import BINARY
 from ktc.ir.arith.kernel_facts import Facts
 from ktc.ir.fold import binary, cast, i32
 from ktc.ir.nodes import Binary, Cast, Const, Expr, Unary
-from ktc.ir.types import BF16, E4M3, E5M2, F16, F32, F64, I32, Scalar, scalar_of
-
-SIGNIFICANT = {F64: 53, F32: 24, F16: 11, BF16: 8, E4M3: 4, E5M2: 3}
-"""Bits of a significand, with the leading one: all whole numbers up to two to its power are values of the type."""
+from ktc.ir.types import I32, SIGNIFICANT_BITS, Scalar, scalar_of
 
 
 def whole_values(e: Expr, facts: Facts) -> Interval | None:
@@ -51,7 +48,7 @@ def as_integer(e: Expr) -> Expr:
 
 def holds(t: Scalar, values: Interval) -> bool:
     """Whether the float type ``t`` has each whole number of ``values``."""
-    most = 1 << SIGNIFICANT[t]
+    most = 1 << SIGNIFICANT_BITS[t]
     return values.within(Interval(-most, most))
 
 

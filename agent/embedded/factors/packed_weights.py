@@ -65,11 +65,12 @@ def packed_weights(
         return
     trips = {x.name: x.trip for f in facts for x in f.loops}
     for sums in sums_of_factors(raised):
-        halves = [(name, t) for name, t in _halves(raised, sums)]
+        reads = _reads(raised, sums)
+        halves = [x for x, along in sums.copied if along and reads.get(x) in (F16, BF16)]
         if len(halves) != 1:
             continue
         size = tuple(trips.get(x.var.name) or UNKNOWN_TRIP for x in (sums.down, sums.across, sums.terms))
-        plan, found = _Plan(raised, sums, *halves[0], able), 0
+        plan, found = _Plan(sums, reads, halves[0], able), 0
         for t in sorted(TILES, key=lambda t: _clocks(t, size, device.compute_units)):
             steps = next(filter(able, plan.schedules(t)), None)
             if steps is not None:
@@ -77,15 +78,6 @@ def packed_weights(
                 found += 1
             if found == TRIED:
                 break
-
-
-def _halves(kernel: Kernel, sums: Sums) -> Iterator[tuple[str, Scalar]]:
-    """The factors of 16 bits that are read as they lie, along the terms."""
-    types = {p.sym.name: getattr(p.sym.type, "elem", None) for p in kernel.params}
-    for name, along in sums.copied:
-        t = types.get(name)
-        if along and t in (F16, BF16):
-            yield name, t
 
 
 def _clocks(t: Tile, size: Sequence[int], units: int) -> float:
@@ -100,10 +92,10 @@ def _clocks(t: Tile, size: Sequence[int], units: int) -> float:
 class _Plan:
     """Schedules of one sum: what its copies are is asked at the first tile, and taken to be that of the others."""
 
-    def __init__(self, kernel: Kernel, sums: Sums, name: str, held: Scalar, able: Callable[[str], bool]) -> None:
-        self.sums, self.name, self.held, self._able = sums, name, held, able
+    def __init__(self, sums: Sums, reads: Mapping[str, Scalar], name: str, able: Callable[[str], bool]) -> None:
+        """``reads``: the arrays of numbers that the sum reads; ``name``: its factor of 16 bits, which lies as it is."""
+        self.sums, self.name, self.held, self._able = sums, name, reads[name], able
         self.whole = f"{sums.terms.var.name}_tile"
-        reads = _reads(kernel, sums)
         self.words = {x: e for x, e in reads.items() if not e.is_float}
         self.scales = {x: e for x, e in reads.items() if e.is_float and x != name}
         self._copies: tuple[str, str, str] | None = None

@@ -18,10 +18,10 @@ from ktc.ir.fold import binary, cast, cdiv
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import COMPARISONS, MIRRORED, ORDERINGS, Binary, Call, Cast, Const, Expr
 from ktc.ir.support.memo import by_identity
-from ktc.ir.types import F32, F64, I32, Scalar
+from ktc.ir.types import F32, F64, I32, SIGNIFICANT_BITS, Scalar
 from ktc.ir.walk import all_exprs, keep, map_body
 
-SIGNIFICAND: dict[object, int] = {F32: 24, F64: 53}
+SIGNIFICAND: dict[object, int] = {t: SIGNIFICANT_BITS[t] for t in (F32, F64)}
 """Bits of the types in which sources divide."""
 
 MOST = 2**31 - 1
