@@ -27,6 +27,7 @@ from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
 from .factors.computed_factors import computed_factors
 from .factors.packed_weights import packed_weights
+from .gathered.implicit_products import implicit_products
 from .grouped_sums import grouped_sums
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -139,6 +140,10 @@ class Rules:
         for before, kernel in (("", raised), *_with(raised, "delinearise", loops=AXES)):
             inside = inner_updates(kernel, [facts(kernel, f.sizes) for f in o.facts], _able(o, before))
             for steps, why, gain in inside:
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+        for before, kernel in forms(raised) if gpu else ():
+            seen = o.facts if kernel is raised else [facts(kernel, f.sizes) for f in o.facts]
+            for steps, why, gain in implicit_products(kernel, o.device, seen, _able(o, before)):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)

@@ -56,6 +56,7 @@ ROWS: dict[str, str] = {
     "split-range": "loops.split_range:SplitRange",
     "register-tile": "loops.register_tile:RegisterTile",
     "stage-shared": "memory.stage_shared:StageShared",
+    "stage-gathered": "tensor.stage_gathered:StageGathered",
     "stage-factors": "tensor.stage_factors:StageFactors",
     "register-window": "memory.register_window:RegisterWindow",
     "tabulate": "memory.tabulate:Tabulate",
