@@ -57,7 +57,8 @@ class HostLaunch(PassedValues):
             rounds, allocated = tuple(self._rounds(effects)), tuple(self._allocated(effects))
         alike = stand_ins(reached, {p.sym for p in self.params if not p.host})
         if alike:
-            grid, block, reached = (tuple(substitute_expr(e, alike) for e in part) for part in (grid, block, reached))
+            parts = (tuple(substitute_expr(e, alike) for e in part) for part in (grid, block, reached))
+            grid, block, reached = parts  # type: ignore[assignment]
             shared = substitute_expr(shared, alike) if shared is not None else None
             passed, allocated = (tuple((n, substitute_expr(e, alike)) for n, e in p) for p in (passed, allocated))
             reached = tuple(e for e in reached if not says_nothing(e))
