@@ -11,22 +11,42 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from functools import reduce
 
+from ktc.ir.arith.polynomial import from_polynomial, polynomial, times
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.launch_limits import limits
-from ktc.ir.nodes import Binary, Expr
+from ktc.ir.nodes import Binary, Const, Expr, Var
 from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.sequences import launch_kernels
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr
+from ktc.ir.types import I64
 from ktc.ir.verifier.launch_rules import launch_exprs
-from ktc.ir.walk import used, walk_expr
+from ktc.ir.walk import substitute_expr, used, walk_expr
 from ktc.search.verification.verdict import Failure
 
 from . import smt
 from .intervals import Interval, Scope, is_whole
 
 WRAPS = "wraps"
+
+
+@by_identity(8, subjects=2)
+def with_launch(kernel: Kernel, original: Kernel) -> Kernel:
+    """``kernel`` with what every launch of ``original`` keeps to as assumptions: at other arguments there is nothing
+    that it has to do. A grid has 65,535 blocks at most along y: where each row has one, there are no more rows."""
+    own = {p.sym.name: p.sym for p in kernel.params}
+    facts = []
+    for launch in launch_kernels(original):
+        for _, extents, most in limits(launch):
+            asked = {s for e in extents for s in used(e)}
+            if asked and all(s.name in own for s in asked):
+                mine = {s: Var(own[s.name]) for s in asked}
+                product = reduce(times, (polynomial(substitute_expr(e, mine)) for e in extents))
+                facts.append(Assume(Binary("<=", from_polynomial(product, I64), Const(most, I64))))
+    return kernel.with_(assumptions=(*kernel.assumptions, *facts)) if facts else kernel
 
 
 def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:

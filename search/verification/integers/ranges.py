@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import MAX_BLOCK, MAX_GRID
 from ktc.ir.nodes import (
     Assign,
     Atomic,
@@ -97,13 +98,14 @@ Indices = dict[tuple[str, str], Interval]
 def _indices(kernel: Kernel, scope: Scope) -> Indices:
     found: Indices = {}
     if kernel.launch is not None:
-        for extent, index, sizes in (
-            ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),
-        ):  # fmt: skip
-            for axis, e in zip("xyz", sizes):
-                v = scope.of(e)
-                if v is not None:
-                    found[extent, axis], found[index, axis] = v, (0, max(v[1] - 1, 0))
+        for extent, index, sizes, limits in (
+            ("block_dim", "thread", kernel.launch.block, MAX_BLOCK),
+            ("grid_dim", "block", kernel.launch.grid, MAX_GRID),
+        ):
+            for axis, e, limit in zip("xyz", sizes, limits):
+                low, high = scope.of(e) or (1, limit)  # one that may leave its type is any that a device takes
+                found[extent, axis] = min(low, limit), min(high, limit)
+                found[index, axis] = 0, max(min(high, limit) - 1, 0)
     return found
 
 

@@ -26,7 +26,7 @@ from ktc.ir.walk import all_exprs, assigned, expressions, used, walk, walk_expr
 from ktc.ir.workload import Workload, size_expressions
 from ktc.ir.workload.scenario_facts import scalars_of
 from ktc.search.verification.integers.argument_sources import sources_of
-from ktc.search.verification.integers.launchable import impossible
+from ktc.search.verification.integers.launchable import impossible, with_launch
 from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
 from ktc.search.verification.integers.statement_context import stays_in_type
 from ktc.search.verification.integers.witness import Witness, witness
@@ -57,12 +57,13 @@ def static(job: Job) -> Outcome:
 
 def wrapped_index(job: Job) -> Failure | None:
     """An index that leaves its type at sizes of the workload for which the launcher runs the candidate."""
+    original, candidate = _as_launched(job)
     for what, names in _environments(job.workload):
-        if not wraps(job.candidate, names):
+        if not wraps(candidate, names):
             continue
-        if wraps(job.original, names) and _shown(job, (job.original,), names) is not None:
+        if wraps(original, names) and _shown(job, (original,), names) is not None:
             continue  # what the original risks, its rewrite may
-        found = _shown(job, (job.original, job.candidate), names)
+        found = _shown(job, (original, candidate), names)
         if found is not None:
             listing = print_stmt(found.stmt).strip().splitlines()[0]
             message = f"{print_expr(found.expr)} of type {found.expr.type} reaches {found.value} {what}: {found.where}"
@@ -84,13 +85,19 @@ def unproved_launch(job: Job) -> str:
 
 def unproved_wrap(job: Job) -> str:
     """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it."""
+    original, candidate = _as_launched(job)
     for what, names in _environments(job.workload):
-        found = wraps(job.candidate, names)
-        if found and not wraps(job.original, names):
-            open_ = next((w for w in found if not stays_in_type(job.candidate, w.stmt, w.expr, names)), None)
+        found = wraps(candidate, names)
+        if found and not wraps(original, names):
+            open_ = next((w for w in found if not stays_in_type(candidate, w.stmt, w.expr, names)), None)
             if open_ is not None:
                 return f"it is not known whether {print_expr(open_.expr)} stays within {open_.expr.type} {what}"
     return ""
+
+
+def _as_launched(job: Job) -> tuple[Kernel, Kernel]:
+    """The original and the candidate for arguments that a launch of the original can have."""
+    return with_launch(job.original, job.original), with_launch(job.candidate, job.original)
 
 
 def _shown(job: Job, kernels: tuple[Kernel, ...], names: Mapping[str, Interval]) -> Witness | None:
