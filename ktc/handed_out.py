@@ -94,7 +94,9 @@ def standing(
         return Standing(missing=f"{e.message} [{e.code}]")
     said = f"{verdict.layer}: {verdict.reason}"
     if verdict.status == "REJECTED" and verdict.layer != "original":
-        hint = f"the passes are at fault: {program.script}; --no-verify prints it all the same"
+        open_ = verdict.failure is not None and verdict.failure.undefined
+        at_fault = "the source, as it is called here, or the passes are" if open_ else "the passes are"
+        hint = f"{at_fault} at fault: {program.script}; --no-verify prints it all the same"
         hint += f"; it was called as {drafted} says, which is a draft" if drafted else ""
         raise KtcError("E-VERIFY-FAILED", f"not the kernel that it was made of: {said}", hint=hint)
     return Standing(verdict, "" if verdict.ok else said, drafted)

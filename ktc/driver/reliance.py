@@ -25,8 +25,8 @@ from ktc.passes.core.pipeline import Memo, apply_script
 
 from .printing import printed
 
-SECONDS = 10.0
-"""How long facts are taken away where nobody says: large kernels take that long for one comparison."""
+SECONDS = 30.0
+"""How long facts are taken away where nobody says: large kernels can take minutes for one comparison."""
 
 Alike = Callable[[Kernel, Kernel], bool]
 """Whether a rewrite does what its original does for all sizes that the facts of the two allow."""

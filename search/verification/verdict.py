@@ -36,7 +36,8 @@ class Failure:
     Either a defect (``kind`` of :data:`ktc.ir.interp.KINDS`) or a wrong result (``kind`` "mismatch", with the element,
     what was expected and what came). ``sizes``: beside them scalars that were others than the workload says. ``loc`` is
     a place in the source as text, ``statement`` the candidate's statement. ``certain``: no larger budget of statements
-    would change it.
+    would change it. ``undefined``: what leaves open what the original's own results are there, which a candidate need
+    not agree with; nobody can tell whose fault the difference is.
     """
 
     kind: str
@@ -50,11 +51,13 @@ class Failure:
     loc: str = ""
     statement: str = ""
     certain: bool = True
+    undefined: str = ""
 
     def __str__(self) -> str:
         at = ", ".join(f"{k}={v}" for k, v in self.sizes.items())
         where = f" at {self.loc}" if self.loc else f" in '{self.statement}'" if self.statement else ""
-        return f"{self.message}{where}" + (f" (for {at})" if at else "")
+        open_ = f"; nothing says what the original's results are there: {self.undefined}" if self.undefined else ""
+        return f"{self.message}{where}" + (f" (for {at})" if at else "") + open_
 
 
 @dataclass(frozen=True)

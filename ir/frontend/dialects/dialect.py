@@ -59,6 +59,9 @@ CUDA = Dialect(
         "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_ARCH__": "900", "CUDART_VERSION": "12080", "CUDA_VERSION": "12080",
         "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", **_HOST, "__GNUC__": "12", "__GNUC_MINOR__": "2",
         "__GNUG__": "12", "__GXX_EXPERIMENTAL_CXX0X__": "1",
+        # of the toolkit's libraries, whose headers are not read
+        "CUBLAS_VERSION": "120804", "CUBLAS_VER_MAJOR": "12", "CUBLAS_VER_MINOR": "8", "CUSPARSE_VERSION": "12508",
+        "CUSOLVER_VERSION": "11703", "CUFFT_VERSION": "11303", "CURAND_VERSION": "10309",
     },
 )  # fmt: skip
 """What a CUDA 12 compiler for sm_90 defines, with GCC as the host's."""

@@ -6,10 +6,13 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.interp.memory.textures import is_texture_call
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Call, Decl, Load, Var
-from ktc.ir.types import Ptr
+from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from ..given_values import definitions, made_of
+
+ADDRESS = 8
+"""Bytes of a pointer."""
 
 
 def refuse_undescribed(k: Kernel) -> None:
@@ -27,6 +30,9 @@ def _refuse_arrays_of_pointers(k: Kernel) -> None:
             continue
         for x in walk_expr(value):
             if isinstance(x, Load) and x.buffer in params:
+                if scalar_of(x.buffer.type).bytes < ADDRESS:  # of an object, with other members beside them
+                    what = f"'{x.buffer.name}' holds pointers"
+                    raise _undescribed(what, s.loc, "pass each of them as a parameter of the kernel")
                 what = f"'{x.buffer.name}' is an array of pointers"
                 raise _undescribed(
                     what, s.loc, "pass the rows in one buffer, with how far they are apart, or a parameter for each"

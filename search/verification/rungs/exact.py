@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
@@ -336,6 +336,9 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         failure = defect(want.findings, got, instance, domain) or second
     if first and failure is None:
         progress.note(instance, want.steps, got)
+    open_ = next((f for f in want.findings if _is_undefined([f])), None)
+    if failure is not None and failure.kind == "mismatch" and open_ is not None:
+        failure = replace(failure, undefined=f"{open_.kind}: {open_.message} at {open_.loc}")
     return _Tried(failure=failure)
 
 

@@ -92,3 +92,31 @@ def test_a_divisor_with_its_multiplier_is_a_dimension_and_no_window() -> None:
     """What is taken off the power of two above it is not taken off another size."""
     d = drafted(DIVIDED)
     assert "width_z" not in d.roles.halves and "width_z" not in d.roles.windows
+
+
+PITCHED = """
+template <typename T> struct Step { T* data; size_t step; int cols, rows;
+  __device__ T* ptr(int y) const { return (T*)((char*)data + y * step); } };
+__global__ void to_metres(const Step<unsigned short> depth, Step<float> out) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+  if (x < depth.cols && y < depth.rows) out.ptr(y)[x] = depth.ptr(y)[x] / 1000.f;
+}
+template <typename T> struct Image { operator Step<T>() const; int cols() const; int rows() const; };
+void go(const Image<unsigned short>& depth, Image<float>& out) {
+  to_metres<<<dim3((depth.cols() + 31) / 32, depth.rows()), 32>>>(depth, out);
+}
+"""
+
+
+def test_rows_of_a_pitch_that_nobody_tells_do_not_overlap() -> None:
+    """A pitch in bytes is so many elements: as many as are read of a row, each as wide as it is."""
+    d = drafted(PITCHED)
+    shapes = {b: e.factors for b, e in d.shapes.items() if e is not None}
+    assert shapes == {"depth_data": ("depth_rows", "depth_cols"), "out_data": ("depth_rows", "depth_cols")}
+    tied = {n: d.tied(n) for n in ("depth_step", "depth_step_elements", "out_step", "out_step_elements")}
+    assert tied == {
+        "depth_step": "2 * (depth_cols)",
+        "depth_step_elements": "depth_cols",
+        "out_step": "4 * (depth_cols)",
+        "out_step_elements": "depth_cols",
+    }

@@ -465,6 +465,18 @@ def test_an_array_of_pointers_is_refused_at_its_place(params: str, body: str, na
     assert caught.value.code == "E-SCAFFOLD" and caught.value.loc is not None
 
 
+def test_an_object_that_holds_pointers_is_refused_as_such(tmp_path: Path) -> None:
+    """``__constant__ Scene scene``: no array of pointers, but an object that has some among its members."""
+    source = tmp_path / "k.cu"
+    source.write_text("""struct Scene { int width; float* image; };
+__constant__ Scene scene;
+__global__ void clear(float v) { if (threadIdx.x < scene.width) scene.image[threadIdx.x] = v; }""")
+    program = ktc.load(source)
+    with pytest.raises(KtcError, match="'scene' holds pointers") as caught:
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert caught.value.code == "E-SCAFFOLD" and caught.value.hint == "pass each of them as a parameter of the kernel"
+
+
 @pytest.mark.parametrize(("body", "hint"), [("", "-D __CUDA_ARCH__=800"), ("if (threadIdx.x > 9) return;", "")])
 def test_a_kernel_that_a_macro_hides_is_told_from_one_that_writes_nothing(body: str, hint: str, tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
