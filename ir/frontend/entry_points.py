@@ -28,6 +28,7 @@ from ktc.ir.frontend.host.kernel_choice import (
 from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
 from ktc.ir.frontend.host.launches.host_launches import HostLaunch
+from ktc.ir.frontend.host.launches.numbers_as_sizes import with_numbers_as_sizes
 from ktc.ir.frontend.host.template_instances import choose_instance, instances, no_instance, template_value
 from ktc.ir.frontend.host.unused_axes import without_unused_axes
 from ktc.ir.frontend.host.usual_instances import USUAL_SIZE, nearest_first
@@ -94,6 +95,7 @@ def load(
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
     dialect: str | None = None,
+    numbers_as_sizes: bool = False,
 ) -> Kernel:
     """Read one CUDA C++ kernel into SPMD form, with the launch found in the host code, if any.
 
@@ -105,6 +107,8 @@ def load(
         defines: Macros, as ``-D`` would give them.
         include_dirs: Folders that ``#include`` may read besides the file's own.
         dialect: cuda, hip or opencl; by default what the file's name or text says.
+        numbers_as_sizes: Whether numbers of the host code that are sizes are parameters of the launch
+            (:mod:`.host.launches.numbers_as_sizes`).
 
     Raises:
         KtcError: ``E-SOURCE-*``, ``E-PP-*``, ``E-PARSE-*``, ``E-SEMA-*``, ``E-UNSUPPORTED-*``, ``E-KERNEL-*``,
@@ -113,7 +117,7 @@ def load(
     with deep_recursion(name or "<text>"):
         unit = parse_unit(path_or_text, name, defines, tuple(include_dirs), dialect=dialect)
         with _located(unit):
-            return _load(unit, kernel, dict(template or {}))
+            return _load(unit, kernel, dict(template or {}), numbers_as_sizes)
 
 
 def list_kernels(
@@ -259,11 +263,12 @@ def _indexed(file: str, source: Preprocessed, language: Dialect) -> Unit:
     return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items], language))
 
 
-def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel:
+def _load(unit: Unit, kernel: str | None, template: dict[str, object], numbers_as_sizes: bool) -> Kernel:
     entity, template = choose_kernel(unit, kernel, template)
     lowering = unit.lowering()
     sites = launch_sites(lowering, entity.name)
     bindings, site, host = choose_instance(lowering, entity, sites, template)
+    site = with_numbers_as_sizes(site) if site is not None and numbers_as_sizes else site
     return load_entity(unit, entity, bindings, site, host)
 
 

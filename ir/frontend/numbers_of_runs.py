@@ -11,6 +11,7 @@ from .host.callers import numbers_passed
 from .host.kernel_choice import definition
 from .host.launch_sites import launch_sites
 from .host.launches.host_launches import HostLaunch
+from .host.launches.numbers_as_sizes import numbers_as_sizes
 from .host.template_instances import choose_instance
 from .lowering.calls.inline import params_of
 
@@ -25,8 +26,9 @@ def numbers_of_run(
     include_dirs: tuple[str, ...] = (),
     dialect: str | None = None,
 ) -> dict[str, int]:
-    """Integers by the names of the kernel's parameters and of what the host functions that launch it are passed, and of
-    the grid's axes, ``grid.x``; other arguments as for :func:`.entry_points.load`.
+    """Integers by the names of the kernel's parameters, of the host's numbers that are sizes and of what the host
+    functions that launch it are passed, and of the grid's axes, ``grid.x``; other arguments as for
+    :func:`.entry_points.load`.
 
     Raises:
         KtcError: the source cannot be read, or its launch not be followed.
@@ -42,7 +44,8 @@ def numbers_of_run(
         whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
         here = HostLaunch(lowering, site, lowering.parameters(entity, inside), host, {}, whole)
         grid = {f"grid.{a}": evaluate(e, {}) for a, e in zip("xyz", here.launch()[0].grid)}
-        return {n: int(v) for n, v in grid.items() if v is not None} | numbers_passed(here)
+        found = {n: int(v) for n, v in grid.items() if v is not None} | numbers_passed(here)
+        return numbers_as_sizes(site) | found
 
 
 __all__ = ["numbers_of_run"]

@@ -32,7 +32,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "launch": ("grid", "block", "shared"),
     "launches": ("source", "kernel", "template", "args", "grid", "block", "shared"),
-    "assume": ("facts",),
+    "assume": ("facts", "guessed"),
     "repeat": ("swap",),
     "scenario": ("name", "sizes", "weight", "heldout"),
 }

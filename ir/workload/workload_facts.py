@@ -48,7 +48,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     if launch is not None:
         told = {"passed": passed_in(launch, params, workload), "given": given_in(launch, params, workload)}
         launch = dataclasses.replace(launch, **told)  # type: ignore[arg-type]
-    facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
+    origin = "guessed" if workload.assume_guessed else "declared"
+    facts = tuple(Assume(size_expressions.to_ir(text, symbols), origin) for text in workload.assume)
     pointers = {p.sym.name: p.sym for p in kernel.params if isinstance(p.sym.type, Ptr)}
     asked = pointers_asked_about(kernel)
     promised = ((pointers[a.name], a.null) for a in workload.args if a.null in ("true", "false") and a.name in pointers)

@@ -101,6 +101,7 @@ def _build(f: TomlFile, doc: dict[str, Any], formulas_too: bool) -> Workload:
         templates=templates,
         launch=None if launches else _launch(f, doc),
         assume=_assumed(f, doc),
+        assume_guessed=_assume_guessed(f, doc),
         formulas=formulas,
         check=_checks(f, doc),
         defines=strings_at(f, head.get("defines", {}), kind, "defines"),
@@ -264,6 +265,15 @@ def _assumed(f: TomlFile, doc: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(v, str) for v in given):
         raise f.fail(f"{key} is a list of conditions", table, 0, key, hint=ASSUMED)
     return tuple(given)
+
+
+def _assume_guessed(f: TomlFile, doc: Mapping[str, Any]) -> bool:
+    """Whether nobody vouches for these facts: ``guessed = true`` in their table."""
+    given = doc.get("assume", [])
+    guessed = given.get("guessed", False) if isinstance(given, dict) else False
+    if not isinstance(guessed, bool):
+        raise f.fail("guessed is true or false", "assume", 0, "guessed")
+    return guessed
 
 
 def _swap(f: TomlFile, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[str, str] | None:

@@ -131,6 +131,7 @@ class Workload:
     """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
     launches the kernel again and again and swaps these two buffers in between. ``include_dirs``: folders that the
     source includes from. ``unchecked``: the file's text, if its formulas have not been judged when it was read.
+    ``assume_guessed``: what it assumes is a guess of a draft, which no caller has promised.
 
     Of a sequence of launches, ``launches`` are these in order, ``temporaries`` the buffers that are there for them
     alone, and ``source`` is the file itself."""
@@ -143,6 +144,7 @@ class Workload:
     templates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     launch: LaunchSpec | None = None
     assume: tuple[str, ...] = ()
+    assume_guessed: bool = False
     formulas: tuple[tuple[str, str], ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)

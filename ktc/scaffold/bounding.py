@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Binary,
+    Const,
     Decl,
     Expr,
     For,
@@ -71,13 +72,20 @@ def of_one_block(k: Kernel) -> dict[str, int]:
         other |= {v.name for e in loops for v in used(e)}
         for c in (x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Binary) and x.op in COMPARISONS):
             for a, b in ((c.a, c.b), (c.b, c.a)):
-                bound = without_casts(b)
+                bound, parts = _part(spelled_out(b, sources))
                 if isinstance(bound, Var) and bound.sym in params:
                     place = spelled_out(a, sources)
                     known = threads[place.axis] if isinstance(place, HwIndex) and place.level == "thread" else None
-                    most |= {bound.sym.name: int(known)} if known is not None else {}
+                    most |= {bound.sym.name: int(known) * parts} if known is not None else {}
                     other |= {bound.sym.name} if known is None else set()
     return {n: most[n] for n in most if n not in other}
+
+
+def _part(e: Expr) -> tuple[Expr, int]:
+    """What ``e`` is a part of, and how many of it make that up: ``n`` and 2 of ``n / 2``."""
+    if isinstance(e, Binary) and e.op == "/" and isinstance(by := without_casts(e.b), Const) and by.value > 0:
+        return without_casts(e.a), int(by.value)
+    return e, 1
 
 
 def of_arrays(k: Kernel) -> dict[str, int]:

@@ -26,12 +26,12 @@ from .checking.stopped_sizes import without_stops
 from .contents import FEW, Content, contents_of, deciding, values_of
 from .drafted_launches import counted, guessed, needs_launch, of_the_block, smaller
 from .extents.accessors import with_contiguous, with_equal_extents
-from .extents.anywhere_rows import row_doubts, row_lengths, row_shapes
+from .extents.allocated_extents import allocated_extents
+from .extents.anywhere_rows import row_doubts, row_lengths, row_shapes, with_loaded_lengths
 from .extents.constant_extents import constant_extents
-from .extents.exact_quotients import with_whole_parts
 from .extents.fixed_arrays import used_parts
 from .extents.flat_indices import with_whole_rows
-from .extents.host_lengths import allocated_extents, lengthened
+from .extents.host_lengths import lengthened
 from .extents.kept_indices import with_room
 from .extents.level_tables import with_levels
 from .extents.padded_windows import window_counts
@@ -47,13 +47,14 @@ from .guarded_launches import guarded, most_apart, unfollowed
 from .host_steps import in_rounds, middles
 from .integers.chosen_parts import with_parts
 from .integers.element_marks import with_marks
-from .integers.paged_tables import with_pages, with_pages_apart
+from .integers.paged_tables import pages_of_a_row, with_pages, with_pages_apart
 from .integers.tensor_lists import most_tensors, with_list_ties, with_tensor_lists
 from .joint_indices import below_all, with_places_of_others
 from .model import Draft
 from .observed_roles import observed_roles
 from .probe import Prober, Seen
 from .probing.probe_sizes import THREADS
+from .quotients.exact_quotients import with_whole_parts
 from .roles import roles_of
 from .scenarios import as_launched, scenarios
 from .source_sizes import closed, opened
@@ -113,12 +114,14 @@ def draft(k: Kernel) -> Draft:
         room |= {n: min(most, room.get(n, most)) for n, most in found_room.items() if n in d.roles.sizes}
     d.roles = replace(d.roles, room=room)
     d.roles = replace(d.roles, numbers={**d.roles.numbers, **modes(k, d.roles)})
+    d.roles = replace(d.roles, counts=d.roles.counts | (pages_of_a_row(k) & {*d.roles.sizes}))
     d.roles = with_marks(k, d.roles, frozenset(deciding(k)))
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     probe, d.contents = _contents(d, probe, first)
     d.contents = with_tensor_lists(k, with_parts(k, with_pages(k, d.contents)))
+    d.contents = with_loaded_lengths(k, d.roles, d.contents)
     d.positive = probe.positive
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = with_places_of_others(d, apart(d, below_all(d, tied(d))))
@@ -137,10 +140,11 @@ def draft(k: Kernel) -> Draft:
         if span[0] < 0 and b not in bits:
             d.doubts.append(f"{b}: read before its first element")
     d.shapes = with_room(k, probe, seen, lengthened(d, probe, seen), d.names)
-    d.shapes = d.shapes if seen or d.names else constant_extents(k, d.shapes, allocated_extents(d, probe))
+    d.shapes = d.shapes if seen or d.names else constant_extents(k, d.shapes, allocated_extents(probe, d.names))
     seen = with_room_in_memory(d, probe, seen)
     seen = unless_late(ENLARGING, partial(_with_work, d, probe, seen), partial(list, seen))
     confirm_in_time(d, probe, seen)
+    d.shapes = {b: e and e.with_quotients(d.multiples) for b, e in d.shapes.items()}
     d.positive = d.positive or needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     as_launched(d, blocks)

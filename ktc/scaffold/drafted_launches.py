@@ -19,6 +19,8 @@ from ktc.ir.workload import LaunchSpec, size_expressions
 from ktc.ir.workload.relaunch import launched
 from ktc.passes.raising.check import constant_sizes
 
+from .extents.factors import factors_of
+from .extents.numbered_blocks import row_of_blocks, shared_out
 from .given_values import definitions, spelled_out
 from .host_steps import orderings
 from .indices import Indices, block_extents, fitting, most_threads
@@ -90,15 +92,10 @@ def _strides_by(k: Kernel, threads: int) -> bool:
 def _strides(e: Expr) -> set[str]:
     """The axes of the extents of the grid in ``e`` that count no rows of blocks."""
     parts = children(e)
-    if isinstance(e, Binary) and e.op == "*" and any(_is_level(x, "block") for x in _factors(e)):
-        parts = [x for x in _factors(e) if not _is_level(x, "grid_dim")]
+    if isinstance(e, Binary) and e.op == "*" and any(_is_level(x, "block") for x in factors_of(e)):
+        parts = [x for x in factors_of(e) if not _is_level(x, "grid_dim")]
     found = {axis for x in parts for axis in _strides(x)}
     return {*found, e.axis} if isinstance(e, HwIndex) and e.level == "grid_dim" else found
-
-
-def _factors(e: Expr) -> list[Expr]:
-    e = without_casts(e)
-    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
 
 
 def _is_level(e: Expr, level: str) -> bool:
@@ -162,8 +159,12 @@ def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
             bound, each = bounds[axis]
             grid[axis] = f"cdiv({bound}, {each})" if each > 1 else bound
             continue
+        if row := row_of_blocks(k, axis):
+            grid[axis] = row
+            continue
         name = idle.pop(0) if idle else f"blocks_{axis}"
-        grid[axis] = name
+        each_text = shared_out(k, axis)
+        grid[axis] = f"{name} * {each_text}" if each_text else name
         if all(p.sym.name != name for p in params):
             params.append(Param(fresh(name, I32), host=True, range=(1, 1 << 20)))
     dynamic = any(getattr(s, "dynamic", False) for s in walk(k.body))

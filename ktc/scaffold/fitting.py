@@ -17,6 +17,7 @@ from ktc.ir.workload.size_expressions import evaluate
 from .bounding import bounding, places
 from .contents import scattering
 from .extents.accessors import whole_tensors
+from .extents.allocated_extents import as_allocated
 from .extents.chained_strides import chained
 from .extents.computed_lengths import computed_lengths, folded
 from .extents.row_pitches import widest_pitches
@@ -24,7 +25,8 @@ from .extents.tying import names_behind
 from .footprints import offsets_of
 from .given_values import definitions
 from .inner_strides import inner_first
-from .integer_values import parts_of
+from .integer_values import parts_of as parts_of_values
+from .integers.paged_tables import lengths_in_pages
 from .integers.row_pointers import PART
 from .integers.row_starts import row_starts
 from .integers.starts_and_lengths import row_lengths
@@ -32,7 +34,8 @@ from .largest_index import Largest
 from .model import Draft
 from .named_dimensions import in_common
 from .probe import Prober, Seen
-from .probing.fills import Fill, one_each
+from .probing.fills import Fill, constant, one_each
+from .quotients.divided_sizes import divided_sizes
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
@@ -153,18 +156,25 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
         x.sym.name: i for i, x in enumerate(x for e in reversed(grid) for x in walk_expr(e) if isinstance(x, Var))
     }
 
+    computed = {f"({text})": n for n in d.roles.tied if isinstance(text := d.tied(n), str)}
     products = [names_in(text) for text in d.roles.tied.values() if not set(text) & set("+-/(")]
     inside = {n: names_in(str(d.tied(n) or "")) for counts in strides.values() for n in counts}
 
     def place(buffer: str, factor: str) -> tuple[int, int, int]:
         counts = strides[buffer]
+        if (name := computed.get(factor, "")) in counts:
+            return counts[name], 0, 0
         inner = sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
         written = next((p.index(factor) for p in products if factor in p), 0)
         return inner, counted.get(factor, -1) if not inner else 0, written
 
     out, rooms = dict(d.shapes), {*row_starts(d.kernel).values()}
     for b, e in d.shapes.items():
-        if e is not None and b in strides:
+        if (
+            e is not None
+            and b in strides
+            and (not e.told or all(strides[b].get(computed.get(f, f)) for f in e.factors[1:]))
+        ):
             out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: (f in rooms, place(b, f)))))
     return out
 
@@ -245,7 +255,8 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     """Probes with ``ties``, and the extents that fit them."""
     probe = Prober(d.kernel, d.roles, ties)
     names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
-    parts = {c.name: parts_of(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
+    parts = {c.name: parts_of_values(d.kernel, d.kernel.param(c.buffer).sym) for c in d.contents}
+    paged = lengths_in_pages(d.kernel)
     short = {r.apart for r in row_lengths(d.kernel).values()}  # loops go over each whole row, one after the other
     seen: list[Seen] = []
     for k, sizes in enumerate(probe.sizes()):
@@ -261,6 +272,9 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
                 fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
                 found = probe.look(sizes, fills) or found
         found = _with_spread_parts(d, probe, sizes, fills, found)
+        if found is not None and (whole := {c.buffer: c for c in d.contents if c.buffer in paged}):
+            longest = {b: constant(probe.value(c.name, sizes) - 1 + c.first) for b, c in whole.items()}
+            found = found.joined(probe.look(sizes, {**fills, **longest}))  # to the end of each page
         if found is not None and any(c.counted for c in d.contents):
             spread = {c.buffer: one_each(probe.value(c.name, sizes)) for c in d.contents if c.counted}
             found = found.joined(probe.look(sizes, {**fills, **spread}))
@@ -274,7 +288,12 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     computed = (f"({d.tied(n)})" for n, text in own if "+" in text or "-" in text)
     lengths = (folded(d.in_sizes(t)) for t in computed_lengths(d.kernel))
     terms = [t for t in dict.fromkeys((*left, *computed, *lengths)) if {*names_in(t)} <= {*names}]
-    shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    given = definitions(d.kernel)
+    shapes: dict[str, Extent | None] = {}
+    for p in buffers_of(d.kernel):
+        parts_of = divided_sizes(d.kernel, given, p.sym.name)
+        mine = [(a, b) for a, b in quotients if a not in d.roles.sizes or a in parts_of.get(b, {a})]
+        shapes[p.sym.name] = _shape(p, seen, names, mine, terms)
     shapes |= _whole_vectors(d, seen, terms)
     for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
         known = shapes[b]
@@ -289,6 +308,7 @@ def fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         blocks = (*quotients, *((n, by) for by in d.roles.parts for n in names if n != by))
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, blocks)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
+    shapes |= as_allocated(probe, seen, names, shapes)
     return dict(ties), shapes, seen
 
 

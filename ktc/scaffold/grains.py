@@ -48,7 +48,7 @@ def _covered(
     is compared with: no element of the last tile is left out."""
     rounded = {e: by for e, by in divisions if _rounds_up(e, by)}
     compared = set[Sym]()
-    for side, _ in _bounds(k):
+    for side, _ in bounds(k):
         inside = {s for e in walk_expr(side) if e in rounded for s in used(e)}
         compared |= symbols_behind([side], sources) - inside
     for e in all_exprs(k.body):
@@ -72,14 +72,14 @@ def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[E
     """The parameters that bound what is divided by a large number, with the largest: only sizes of several groups show
     more than one, unless the bound is that many of such groups. Digits of what is loaded are no groups of elements."""
     params = {p.sym for p in k.params}
-    bounds = list(_bounds(k))
+    sides = list(bounds(k))
     fixed = _constants(sources) | {**fixed}
     out: dict[str, int] = {}
     for e, by in _divisions(all_exprs(k.body), fixed, sources):
         variables = values(e, sources) - params
         if by <= SEEN_ANYWAY:
             continue
-        for index, bound in bounds:
+        for index, bound in sides:
             if symbols_behind([index], sources) & variables:
                 for s in symbols_behind([bound], sources) & params:
                     if not _passes(spelled_out(bound, sources), s, params, by):
@@ -132,7 +132,7 @@ def _divisor(e: Expr, fixed: Mapping[str, int]) -> int | None:
     return n if isinstance(n, int) and n > 1 else None
 
 
-def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
+def bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
     """Both sides of each comparison that decides what runs, either way round."""
     for s in walk(k.body):
         if isinstance(s, If | For | While):

@@ -18,8 +18,10 @@ from ktc.ir.nodes import (
     ORDERINGS,
     Binary,
     Body,
+    Break,
     Call,
     Const,
+    Continue,
     Expr,
     For,
     If,
@@ -94,7 +96,7 @@ def orderings(body: Body) -> Iterator[Binary]:
     """What holds where something is done, as ``a < b`` or ``a <= b``."""
     for s in walk(body):
         if isinstance(s, If):
-            leaves = not s.then or (isinstance(s.then[-1], Return) and not s.orelse)
+            leaves = not s.then or (isinstance(s.then[-1], Return | Continue | Break) and not s.orelse)
             yield from _orderings(s.cond, not leaves)
         elif isinstance(s, For | While):
             yield from _orderings(s.cond, True)

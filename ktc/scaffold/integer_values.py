@@ -205,17 +205,21 @@ def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
 
 
 def marks(k: Kernel) -> dict[str, int]:
-    """Integer parameters that elements of buffers are found equal to, and that nothing else needs: -1."""
+    """Integer parameters that elements of buffers are found equal to, and that nothing else needs but what is stored
+    (``level + 1``): -1, or 0 where elements are told apart by -1 already."""
     sources, params = definitions(k), {p.sym for p in k.params}
-    asked, needed = set[Sym](), set[Sym]()
+    asked, needed, numbers = set[Sym](), set[Sym](), set[int | float | bool | None]()
+    stored = {id(x) for s in walk(k.body) if isinstance(s, Store) for x in walk_expr(s.value)}
     for e in all_exprs(k.body):
         if isinstance(e, Binary):
             for x, y in ((e.a, e.b), (e.b, e.a)):
                 mine = {s.sym for s in (without_casts(y),) if isinstance(s, Var)} & params
                 equal = e.op in ("==", "!=") and loaded(x, sources)
-                (asked if equal else needed).update(mine)
+                if equal or id(e) not in stored:
+                    (asked if equal else needed).update(mine)
+                numbers |= {evaluate(y, {})} if equal else set()
     needed |= reached(k, (i for _, i in _places(k)))
-    return {s.name: -1 for s in asked - needed}
+    return {s.name: 0 if -1 in numbers else -1 for s in asked - needed}
 
 
 def bins(k: Kernel, buffer: Sym) -> tuple[str, int]:

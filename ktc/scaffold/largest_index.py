@@ -23,8 +23,10 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    Break,
     Call,
     Const,
+    Continue,
     Expr,
     For,
     HwIndex,
@@ -188,7 +190,7 @@ class Largest:
             if isinstance(s, If):
                 yield from self._accesses(s.then, _told(s.cond, True, b))
                 yield from self._accesses(s.orelse, _told(s.cond, False, b))
-                if any(isinstance(x, Return) for x in s.then):
+                if any(isinstance(x, Return | Continue | Break) for x in s.then):
                     b = _told(s.cond, False, b)
             elif isinstance(s, For):
                 inside = _told(s.cond, True, b)

@@ -11,6 +11,7 @@ from ktc.ir.workload import LaunchSpec
 from ktc.ir.workload.size_expressions import evaluate
 
 from .contents import Content
+from .quotients.multiples import Group
 from .roles import Roles, access_role
 from .scales.real_values import settled
 from .shapes import Extent, value_of
@@ -31,6 +32,7 @@ class Draft:
     no numbers, or nothing is stored. ``stops``: sizes above which the kernel stops itself, each with the largest that
     it may have; ``coarse``: those that are multiples of a number because runs at others have a defect. ``races``:
     threads race at the sizes of the probes, which its author is told; whether they do at others says nothing of those.
+    ``multiples``: sizes that have to be multiples of others, each with that.
     ``parts``: how much of buffers of a fixed length sizes need, and how long those are.
     """
 
@@ -54,6 +56,7 @@ class Draft:
     given: Mapping[str, int] = field(default_factory=dict)
     stops: Mapping[str, int] = field(default_factory=dict)
     coarse: Mapping[str, int] = field(default_factory=dict)
+    multiples: list[Group] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:

@@ -63,6 +63,9 @@ _BY_NAME: tuple[tuple[str, Dimension], ...] = (
 )  # fmt: skip
 """The first row counts of which the name has the words, in a row: ``max_batch_seq_len`` is a length of sequences."""
 
+_ALONE = {"group": Dimension(128, 128, usual=128), "gs": Dimension(128, 128, usual=128)}
+"""What a name is by itself: a group of elements that share a scale, where ``groups`` are a number of them."""
+
 _UNITS = re.compile(r"token|elem|byte|stride|offset|_id_|ptr|batch_n?head|batch_beam")
 """Words of names that count or place something else: ``batch_tokens``, ``head_stride``, ``batch_heads``."""
 
@@ -73,6 +76,8 @@ _GENERAL = frozenset({"size", "num", "n", "len", "length", "dim", "count", "max"
 
 def dimension(name: str) -> Dimension | None:
     """What the parameter ``name`` is by its name: ``head_num``, ``numHeads`` and ``n_heads`` are a number of heads."""
+    if name.lower() in _ALONE:
+        return _ALONE[name.lower()]
     plain = f"_{'_'.join(words_of(name))}_"
     if _UNITS.search(plain):
         return None

@@ -38,6 +38,7 @@ from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .extents.padded_windows import padded_windows
+from .extents.spread_windows import spread_windows
 from .given_values import definitions, loaded, made_of, reached, spelled_out
 from .grains import grains, groups
 from .indices import block_extents, block_sizes, fitting, most_threads
@@ -45,6 +46,8 @@ from .integer_values import bins, marks, origins, powers, seeds
 from .integers.bit_positions import bit_positions, exponents
 from .integers.row_pointers import PART, part_limits
 from .named_dimensions import words_of
+from .quotients.divided_sizes import divided_sizes
+from .quotients.multiples import Group, whole_groups
 from .scales.real_values import real_values
 from .scales.usual_reals import usual_real
 from .windows import (
@@ -102,7 +105,8 @@ class Roles:
     number,
     or all of those from one to another. ``listed``: buffers of which every element is a formula of sizes
     (:mod:`.extents.walked_tensors`). ``binary``: sizes that are powers of two, and
-    ``exponents``: those that others are shifted by (:mod:`.integers.bit_positions`).
+    ``exponents``: those that others are shifted by (:mod:`.integers.bit_positions`). ``multiples``: sizes that others
+    divide, each with that (:mod:`.quotients.multiples`).
     """
 
     sizes: tuple[str, ...]
@@ -130,6 +134,7 @@ class Roles:
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     binary: frozenset[str] = frozenset()
     exponents: frozenset[str] = frozenset()
+    multiples: tuple[Group, ...] = ()
 
 
 def roles_of(k: Kernel) -> Roles:
@@ -162,13 +167,16 @@ def roles_of(k: Kernel) -> Roles:
     named = (*sizes, *hosts)
     told = (
         *counted_windows(k, sources), *taps(k, sources), *dilated_taps(k, sources), *clipped_windows(k, sources),
-        *host_windows(k), *squares(k, sources), *padded_windows(k, sources),
+        *host_windows(k), *squares(k, sources), *padded_windows(k, sources), *spread_windows(k),
     )  # fmt: skip
-    windows = {n: kind for n, kind in told if n in named}
+    groups_of = whole_groups(k, {*named}, sources)
+    side_by_side = {by for _, by in groups_of if {(by, "window"), (by, "step")} <= {*told}}  # groups, and no windows
+    windows = {n: kind for n, kind in told if n in named and n not in side_by_side}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
     divisors_named = [str(fixed[b]) if fixed.get(b, 0) > 1 else b for b in _divided_by(k)]
     by = [b for b in dict.fromkeys(divisors_named) if b.isdigit() or (b in named and b not in parts)]
-    quotients = tuple((a, b) for b in by for a in named if a != b)
+    parts_of = divided_sizes(k, sources)
+    quotients = tuple((a, b) for b in by for a in named if a != b and a in parts_of.get(b, {a}))
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
@@ -199,6 +207,7 @@ def roles_of(k: Kernel) -> Roles:
         groups=groups(k, fixed, sources),
         binary=bits.ends & {*named},
         exponents=_with_compared(exponents(k), tied) & {*named},
+        multiples=tuple((a, b) for a, b in groups_of if not {a, b} & {*windows}),
     )
 
 

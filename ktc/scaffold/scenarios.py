@@ -197,7 +197,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
 
     for name, dimension in named.items():
         step = d.steps.get(name, 1)
-        if legal(sizes := {**start, name: max(dimension.least // step, 1) * step}):
+        if legal(sizes := probe.whole({**start, name: max(dimension.least // step, 1) * step}, d.steps)):
             start = sizes
     fixed = (
         (d.roles.divisors - {*named})
@@ -207,7 +207,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         | {*constants}
         | offsets_of(d.kernel)
     )
-    usual = start = probe.less_taken(start, 1)
+    usual = start = probe.whole(probe.less_taken(start, 1), d.steps)
     open_ = {n: d.steps.get(n, 1) for n in {*start} - fixed}
     rows = {n: by for n, by in open_.items() if n not in named or named[n].counts_rows}
     for by in (rows, open_):  # fewer rows before shorter ones
@@ -236,6 +236,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         return full(sizes) and legal(sizes, threads)
 
     def filled(sizes: dict[str, int]) -> dict[str, int]:
+        sizes = probe.whole(sizes, d.steps)
         while not full(sizes):
             sizes = {**sizes, **{n: 2 * sizes[n] for n in offsets}}
         return sizes
@@ -271,7 +272,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     last = known[-1]
     kept = {n for n, x in named.items() if x.least == x.most}
     parts = {n: v if n in kept else v // 2 if n in d.roles.binary else v * 3 // 4 for n, v in last.items()}
-    held = {n: max(g := d.steps.get(n, 1), v // g * g) for n, v in parts.items()} | windows
+    held = probe.whole({n: max(g := d.steps.get(n, 1), v // g * g) for n, v in parts.items()} | windows, d.steps)
     held = resized(d, held, legal)
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
@@ -281,6 +282,7 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
     odd |= {n: max(2 * d.steps.get(n, 1), LEAST_BINARY) for n in d.roles.binary if n in odd}
     odd |= {n: v + (n not in constants) for n, v in windows.items()}
+    odd = probe.whole(odd, d.steps)
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
 

@@ -40,7 +40,7 @@ class Extent:
     """``factors`` of a product with ``times`` or ``over`` (rounded up) and ``plus`` elements more.
 
     ``exact``: the probes touch the last element and none beyond it, at all sizes. ``loose``: by how much at most the
-    product is above what is touched.
+    product is above what is touched. ``told``: the source says it so, dimension by dimension.
     """
 
     factors: tuple[str, ...]
@@ -49,6 +49,7 @@ class Extent:
     plus: int = 0
     exact: bool = False
     loose: float = 1.0
+    told: bool = False
 
     @property
     def plausible(self) -> bool:
@@ -68,6 +69,13 @@ class Extent:
         inside = (re.sub(rf"\b{name}\b", product, f) for f in self.factors)
         parts = (factors if f == name else (g,) for f, g in zip(self.factors, inside))
         return dataclasses.replace(self, factors=tuple(itertools.chain.from_iterable(parts)))
+
+    def with_quotients(self, exact: Sequence[tuple[str, str]]) -> Extent:
+        """This extent with the quotients that are ``exact`` as such: of whole groups none is rounded up."""
+        factors = self.factors
+        for a, b in exact:
+            factors = tuple(f.replace(f"cdiv({a}, {b})", f"({a} / {b})") for f in factors)
+        return dataclasses.replace(self, factors=factors)
 
     def value(self, sizes: Mapping[str, int]) -> int:
         product = math.prod(value_of(f, sizes) for f in self.factors) * self.times

@@ -25,6 +25,7 @@ from ktc.ir.workload.size_expressions import evaluate
 from ktc.sources import IR_SUFFIX
 
 from .as_seen.launched_elsewhere import as_formulas, launched_elsewhere
+from .as_seen.launched_in_sizes import launched_in_sizes
 from .as_seen.project_callers import with_project_callers
 from .as_seen.run_sizes import RUN, with_run
 from .as_seen.usual_rank import with_supposed_rank
@@ -70,14 +71,22 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     refuse_undescribed(k)
+    in_sizes = launched_in_sizes(k, source)
     k, rank = with_supposed_rank(with_project_callers(k, source), source)
     elsewhere = launched_elsewhere(k, source)
-    d = draft(k if elsewhere is None else elsewhere[0])
+    in_sizes = with_project_callers(in_sizes, source) if in_sizes is not None and not rank else None
+    d = draft(in_sizes or k if elsewhere is None else elsewhere[0])
+    if in_sizes is not None and not _runs_clean(d) and _runs_clean(plain := draft(k)):
+        in_sizes, d = None, plain  # it is for these numbers alone
     d.doubts += [f"the host's tensors: taken to have {rank} dimensions, and the same extents"] if rank else []
     origin = "CHECK: guessed"
     if elsewhere is not None and d.launch is None:
         d.launch, origin = as_formulas(d.kernel), f"as {elsewhere[1].shown} launches it"
-    with_run(d, source)
+    guessed = d.launch is not None
+    if in_sizes is not None and not guessed:
+        d.launch, origin = as_formulas(d.kernel), "as the source launches it, its numbers as sizes"
+    if not guessed:
+        with_run(d, source)
     text = _text(d, k, source, target, {}, origin)
     if numbers := unless_late(CHECKING, partial(settled_thresholds, d, k, text, target), dict[str, float]):
         d.roles = dataclasses.replace(d.roles, numbers={**d.roles.numbers, **numbers})
@@ -85,6 +94,11 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     if marks := unless_late(CHECKING, partial(check_scenarios, d, k, text, target), partial(_unchecked, d)):
         text = _text(d, k, source, target, marks, origin)
     return text, [*_launched_otherwise(source), *_todo(d)] if d.launch is None else _todo(d)
+
+
+def _runs_clean(d: Draft) -> bool:
+    """Whether all shapes are known, and no run at them was seen to go wrong."""
+    return all(e is not None for e in d.shapes.values()) and not any(x.startswith("run at ") for x in d.doubts)
 
 
 def _unchecked(d: Draft) -> dict[str, str]:
@@ -134,10 +148,13 @@ def _text(d: Draft, k: Kernel, source: SourceSpec, target: Path, marks: Mapping[
         grid, block = (", ".join(f'"{e}"' for e in x) for x in (d.launch.grid, d.launch.block))
         lines += ["", f"[launch]                 # {origin}", f"grid = [{grid}]", f"block = [{block}]"]
         lines += [f'shared = "{d.launch.shared}"'] if d.launch.shared != "0" else []
+    if d.multiples:
+        facts = ", ".join(f'"{a} % {b} == 0"' for a, b in d.multiples)
+        lines += ["", "[assume]", f"facts = [{facts}]", f"guessed = true          # {REASONS['divisible_by']}"]
     for title, sizes, more in d.scenarios:
         inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
         doubt = f"            # CHECK: {marks[title]}" if title in marks else ""
-        doubt = doubt or ("             # what the Makefile runs the program with" if title == RUN else "")
+        doubt = doubt or ("             # what the program is run with" if title == RUN else "")
         lines += ["", "[[scenario]]", f'name = "{title}"{doubt}', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
         lines += [more] if more else []
     outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
@@ -161,6 +178,7 @@ def _todo(d: Draft) -> list[str]:
         todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     for n in (n for n in d.roles.sizes if d.steps.get(n, 1) > 1 and d.tied(n) is None):
         todo.append(f"{n}: that it is a multiple of {d.steps[n]}: {REASONS['divisible_by']}")
+    todo += [f"{a}: that it is a multiple of {b}: {REASONS['divisible_by']}" for a, b in d.multiples]
     known = d.roles.tied.keys() | only_data(d.kernel)
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants) if n not in known]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")

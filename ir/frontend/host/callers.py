@@ -29,6 +29,7 @@ from .host_code import HostFunction, Use, host_functions, uses
 from .launch_sites import LaunchSite
 from .launches.host_launches import HostLaunch
 from .launches.launch_math import described
+from .launches.numbers_as_sizes import with_numbers_as_sizes
 from .launches.struct_arguments import told
 from .launching_functions import names_in, settled, with_arguments
 
@@ -48,7 +49,21 @@ def with_callers(here: HostLaunch, launch: Launch, elsewhere: Sequence[KernelLow
     own = {p.sym for p in here.params if not p.host}
     found = _with_callers(here, launch, own, elsewhere, HOPS)
     kept = {*launch.passed, *(x for x in found.passed if _says_more(x, found, {s.name for s in own}))}
-    return dataclasses.replace(found, passed=tuple(x for x in found.passed if x in kept))
+    passed = tuple(x for x in found.passed if x in kept)
+    return dataclasses.replace(found, passed=passed, allocated=(*launch.allocated, *_allocated(here, launch, own)))
+
+
+def _allocated(here: HostLaunch, launch: Launch, own: set[Sym]) -> list[tuple[str, Expr]]:
+    """What the callers of the function allocate for buffers that it does not, all alike, by the sizes that they pass:
+    numbers of theirs are some of those."""
+    told = {n for n, _ in launch.allocated}
+    views = [_with_site(view, with_numbers_as_sizes(view.site)) for view in _views(here, ())]
+    said = [{n: e for n, e in view.allocated() if n not in told and used(e) <= own} for view in views]
+    return [(n, e) for n, e in _alike(said, [set() for _ in said]).items() if all(n in mine for mine in said)]
+
+
+def _with_site(view: HostLaunch, site: LaunchSite) -> HostLaunch:
+    return HostLaunch(view.lowering, site, view.params, view.bindings, view.instance, view.whole)
 
 
 def numbers_passed(here: HostLaunch) -> dict[str, int]:

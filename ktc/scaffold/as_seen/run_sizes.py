@@ -44,6 +44,9 @@ RUN = "run"
 MOST_BYTES = 1 << 31
 """Bytes of all buffers; of a larger run the draft keeps sizes of its own."""
 
+FEW = 8
+"""A size that is no larger where a program runs is one of those that do not grow with the others."""
+
 _READ = re.compile(
     r"\b(?:std\s*::\s*)?(?:ato(?:i|l|ll)|sto(?:i|l|ul|ll|ull)|strto(?:l|ul|ll|ull))\s*"
     r"\(\s*(?:\w+\s*\.\s*)?argv\s*\[\s*(\d+)\s*\]\s*(?:,[^(),;]*){0,2}\)"
@@ -60,7 +63,7 @@ def with_run(d: Draft, source: SourceSpec) -> None:
     largest where that is no smaller."""
     text = _text(source)
     read = as_read(text, _arguments(source))
-    if d.launch is not None or (read == text and not _MAIN.search(text)):
+    if read == text and not _MAIN.search(text):
         return
     told = _told(source, read)
     sizes = _sizes(d, told) if told else None
@@ -88,10 +91,13 @@ def _is_timed(more: str) -> bool:
 
 def _with_periods(d: Draft, probe: Prober, at: dict[str, int], run: Mapping[str, int]) -> dict[str, int]:
     """The sizes ``at`` with what the kernel does nothing with but divide by as in the ``run``, where that is legal: how
-    many elements share a scale is no size that grows with the others. What was a multiple of it is one again."""
+    many elements share a scale is no size that grows with the others. What was a multiple of it is one again. The same
+    goes for what there are no more than :data:`FEW` of in the run: taps, colours."""
     sizes = dict(at)
-    for n in sorted(_periods(d.kernel) & at.keys() & run.keys()):
-        sizes = {m: -(-v // run[n]) * run[n] if v % at[n] == 0 else v for m, v in sizes.items()} | {n: run[n]}
+    few = {n for n, v in run.items() if v <= FEW and at.get(n, v) != v}
+    for n in sorted((_periods(d.kernel) | few) & at.keys() & run.keys()):
+        grown = sizes if n in few else {m: -(-v // run[n]) * run[n] if v % at[n] == 0 else v for m, v in sizes.items()}
+        sizes = {**grown, n: run[n]}
     fits = all(v % d.steps.get(n, 1) == 0 and v >= d.least.get(n, 1) for n, v in sizes.items())
     return sizes if fits and d.possible(sizes) and probe.launches(sizes, (1 << 31) - 1) else at
 

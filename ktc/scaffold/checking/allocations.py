@@ -123,7 +123,7 @@ def _lengths(k: Kernel) -> dict[str, tuple[Allocation, str]]:
         m = _PASSED.fullmatch(arg)
         own = [a for a in allocations if m is not None and a.buffer == m[1]]
         own = [a for a in own if not a.asserted] or own
-        if not isinstance(p.sym.type, Ptr) or len(own) != 1:
+        if not isinstance(p.sym.type, Ptr) or p.rows or len(own) != 1:
             continue
         elem = max(1, scalar_of(p.sym.type).bits // 8)
         length = _in_names((function, text), own[0].length, passed, elem)

@@ -101,7 +101,8 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     own = _own(d)
     d.steps = {n: by for n, by in _grains(d).items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     d.steps |= d.coarse
-    odd = ({n: v + s * d.steps.get(n, 1) or v if n in own else v for n, v in even.items()} for s in (1, -1))
+    moved = ({n: v + s * d.steps.get(n, 1) or v if n in own else v for n, v in even.items()} for s in (1, -1))
+    odd = [probe.whole(sizes, d.steps) for sizes in moved]
     # one more may be left to nobody, one less asked for by all, and either may be for another launch
     if any(not probe.leads(sizes) or defect(d, probe, sizes) for sizes in odd):
         for name in own:
@@ -109,13 +110,15 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             clean = (n for n in steps if _are_clean(d, probe, _multiples(probe, even, name, n)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
-    if defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
-        beside = {n: v + (d.steps.get(n, 1) if n in own else 0) for n, v in even.items()}
+    d.multiples = [(a, b) for a, b in d.roles.multiples if {a, b} <= {*even} and _goes_wrong(d, probe, even, a, b)]
+    if defect(d, probe, probe.whole({n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}, d.steps)):
+        beside = probe.whole({n: v + (d.steps.get(n, 1) if n in own else 0) for n, v in even.items()}, d.steps)
         bases = [even, *([beside] if not defect(d, probe, beside) else [])]  # what is odd may need more of others
         for name in own:
             tried = sorted({*LEAST, *_first(probe, even, name, d.steps.get(name, 1))})
             sizes = [n for n in tried if n < even[name] and n % d.steps.get(name, 1) == 0]
-            clean = (n for n in sizes if not any(defect(d, probe, {**base, name: n}) for base in bases))
+            at = {n: [probe.whole({**base, name: n}, d.steps) for base in bases] for n in sizes}
+            clean = (n for n, tried in at.items() if not any(defect(d, probe, x) for x in tried))
             d.least[name] = next(clean, even[name])
 
 
@@ -157,12 +160,12 @@ def _grains(d: Draft) -> dict[str, int]:
     return out
 
 
-def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int) -> bool:
+def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int, step: int = 1) -> bool:
     """Whether what is left of the size ``name`` when it is divided by ``by`` is done as well as the whole parts are:
     by a block more, however that is counted, by a loop over all blocks, by a loop for the rest. Nothing is promised of
     such a size. What is left where there is no rest (beyond the place where the launch works) may be left in
-    proportion."""
-    for rest in {1, by - 1}:
+    proportion. The size is a multiple of ``step`` anyway."""
+    for rest in {step, (by - 1) * step}:
         sizes = {**even, name: even[name] + rest}
         if defect(d, probe, sizes):
             return False
@@ -182,6 +185,15 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
     return True
 
 
+def _goes_wrong(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: str) -> bool:
+    """Whether the kernel goes wrong, or leaves something out, where the size ``name`` is no multiple of ``by``, though
+    it is one of whatever else it has to be."""
+    step = d.steps.get(name, 1)
+    other = even if step % even[by] else probe.whole({**even, by: next(n for n in (3, 5, 7) if step % n)}, d.steps)
+    free = Prober(d.kernel, replace(d.roles, multiples=()), d.ties)
+    return not _rest_is_done(d, free, other, name, other[by], step)
+
+
 def _elements(d: Draft, buffer: str, sizes: Mapping[str, int]) -> int:
     return d.elements(sizes)[buffer]
 
@@ -194,7 +206,7 @@ def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> 
     """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, with the others that decide
     about the launch as much larger (of ``n % row == 0``), or beside the ``even`` one, as far as the source comes to the
     launch for them."""
-    small = [{**even, name: m * step} for m in (3, 1)]
+    small = [probe.whole({**even, name: m * step}) for m in (3, 1)]
     if all(probe.launches(s) for s in small):
         return small
     with_others = [{**even, **{n: m * even[n] for n in probe.deciding()}, name: m * step} for m in (3, 1)]
@@ -209,7 +221,7 @@ def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence
     own = [n for n in own if n not in probe.deciding()]
 
     def together() -> list[dict[str, int]]:
-        tried = [{**even, **{n: m * d.steps[n] for n in own}} for m in (3, 1)]
+        tried = [probe.whole({**even, **{n: m * d.steps[n] for n in own}}, d.steps) for m in (3, 1)]
         return [sizes for sizes in tried if probe.launches(sizes)] or tried[:1]
 
     while any(defect(d, probe, sizes) for sizes in together()):

@@ -10,9 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Load
 from ktc.ir.pointer_rows import row_pitches
 from ktc.ir.workload.size_expressions import evaluate
 
+from ..contents import Content
+from ..given_values import definitions, made_of, symbols_behind
+from ..grains import bounds
+from ..inner_strides import accesses
 from ..integers.tensor_lists import tensor_lists
 from ..largest_index import Largest
 from ..model import Draft
@@ -40,7 +45,41 @@ def row_lengths(k: Kernel, roles: Roles) -> dict[str, str]:
         length = _of_sizes(looks, sizes, roles) or _as_written(looks, texts) or (lists.length if lists else "")
         if length:
             out[pitch] = length
-    return out
+    return out | _alike(k, [s.name for s in row_pitches(k).values() if s.name not in out])
+
+
+def _alike(k: Kernel, pitches: Sequence[str]) -> dict[str, str]:
+    """Those of ``pitches`` whose rows are as long as those of the first one: as what is loaded says, for both the same
+    (``i < sizes[t]``)."""
+    told = _loaded_lengths(k) if len(pitches) > 1 else {}
+    same = [p for p in pitches if told.get(p) and told[p] == told.get(pitches[0])]
+    return dict.fromkeys(same[1:], pitches[0]) if same else {}
+
+
+def with_loaded_lengths(k: Kernel, roles: Roles, contents: Sequence[Content]) -> list[Content]:
+    """``contents`` with the lengths of rows, which buffers hold, up to how far rows are apart."""
+    lengths = {b: pitch for pitch, loaded in _loaded_lengths(k).items() for b in loaded if pitch in roles.sizes}
+    return [
+        replace(c, within=lengths[c.buffer], first=1) if c.kind == "index" and c.buffer in lengths else c
+        for c in contents
+    ]
+
+
+def _loaded_lengths(k: Kernel) -> dict[str, set[str]]:
+    """The buffers whose elements places in rows are compared with, for each parameter that says how far rows are
+    apart."""
+    pitches = {s.name for s in row_pitches(k).values()}
+    if not pitches:
+        return {}
+    sources, told = definitions(k), dict[str, set[str]]()
+    sides = [(i, {x.buffer.name for x in made_of([b], sources) if isinstance(x, Load)}) for i, b in bounds(k)]
+    for buffer, index in accesses(k):
+        pitch = k.param(buffer).rows if any(p.sym.name == buffer for p in k.params) else ""
+        if pitch in pitches:
+            inside = symbols_behind([index], sources) - {p.sym for p in k.params}
+            loaded = (by for i, by in sides if by and symbols_behind([i], sources) & inside)
+            told.setdefault(pitch, set()).update(*loaded)
+    return told
 
 
 def _of_sizes(looks: Sequence[tuple[Mapping[str, int], int]], sizes: Sequence[str], roles: Roles) -> str:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from ktc.ir.analysis.defs import expand
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import ORDERINGS, Binary, Expr, For, Load, Sym, Var
+from ktc.ir.nodes import ORDERINGS, Assign, Binary, Expr, For, Load, Sym, Var
 from ktc.ir.types import scalar_of
-from ktc.ir.walk import all_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.passes.shared.loop_bounds import upper_bound
 
 from ..given_values import definitions, spelled_out
@@ -191,11 +191,17 @@ def _counted(k: Kernel, free: Collection[str]) -> Iterator[tuple[str, Sym]]:
 
 
 def _ordered(k: Kernel) -> Iterator[tuple[Sym, Expr]]:
-    """Variables with what they are compared with for being less or more."""
-    for e in all_exprs(k.body):
-        if isinstance(e, Binary) and e.op in ORDERINGS:
-            a, b = without_casts(e.a), without_casts(e.b)
-            yield from ((x.sym, y) for x, y in ((a, b), (b, a)) if isinstance(x, Var))
+    """Variables with what they are compared with for being less or more, as long as they are what they were: what is
+    left of ``at`` by a stride says nothing of what ``at / stride`` stays below."""
+    divided = set[Sym]()
+    for s in walk(k.body):
+        for e in (x for y in stmt_exprs(s) for x in walk_expr(y)):
+            if isinstance(e, Binary) and e.op in ORDERINGS:
+                a, b = without_casts(e.a), without_casts(e.b)
+                both = ((x.sym, y) for x, y in ((a, b), (b, a)) if isinstance(x, Var))
+                yield from ((v, y) for v, y in both if v not in divided)
+        if isinstance(s, Assign) and isinstance(of := without_casts(s.value), Binary) and of.op == "/":
+            divided |= {s.sym} if without_casts(of.a) == Var(s.sym) else set()
 
 
 __all__ = ["with_whole_rows"]

@@ -19,7 +19,7 @@ from ktc.ir.walk import all_exprs
 
 from ..contents import Content
 from ..given_values import definitions, made_of, spelled_out
-from ..inner_strides import addends
+from ..inner_strides import addends, kept_below
 from ..windows import spelled
 
 
@@ -37,13 +37,27 @@ class Paged:
 
 def with_pages(k: Kernel, contents: Sequence[Content]) -> list[Content]:
     """``contents`` with what pages that tables hold, and how far sequences go, are below."""
-    known = {c.buffer for c in contents if c.kind == "index"}
+    known, given = {c.buffer for c in contents if c.kind == "index"}, definitions(k)
+    counted = {p.sym.name for p in k.params if p.sym.name in known and kept_below(k, p.sym, given)}
     out = [*contents]
     for p in (p for p in _tables(k) if p.table in known and p.lengths <= known):
         pages, length = f"{p.rows} * {p.row}", f"{p.row} * {p.block}"
         out = [replace(c, within=pages, first=0) if c.buffer == p.table else c for c in out]
-        out = [replace(c, within=length) if c.buffer in p.lengths else c for c in out]
+        out = [
+            replace(c, within=length, first=int(c.first or c.buffer in counted)) if c.buffer in p.lengths else c
+            for c in out
+        ]
     return out
+
+
+def pages_of_a_row(k: Kernel) -> set[str]:
+    """The sizes that say how many pages a row of a table has: a few hold sequences that are long for a probe."""
+    return {p.row for p in _tables(k)}
+
+
+def lengths_in_pages(k: Kernel) -> set[str]:
+    """The buffers that say how far sequences go whose parts lie in pages."""
+    return {b for p in _tables(k) for b in p.lengths}
 
 
 def with_pages_apart(k: Kernel, contents: Sequence[Content]) -> list[Content]:
@@ -65,7 +79,7 @@ def _tables(k: Kernel) -> Iterator[Paged]:
         rows = [found for x in terms if (found := _row(k, x, params, single)) is not None]
         if len(terms) == 2 and len(parts) == len(rows) == 1:
             lengths = {x.buffer.name for x in made_of([parts[0].a], sources) if isinstance(x, Load)}
-            block = spelled(without_casts(parts[0].b), params)
+            block = spelled(parts[0].b, params, sources)
             if block and lengths:
                 yield Paged(e.buffer.name, *rows[0], block, frozenset(lengths))
 
@@ -87,4 +101,4 @@ def _row(k: Kernel, e: Expr, params: set[Sym], single: dict[Sym, Expr]) -> tuple
     return None
 
 
-__all__ = ["with_pages", "with_pages_apart"]
+__all__ = ["lengths_in_pages", "pages_of_a_row", "with_pages", "with_pages_apart"]

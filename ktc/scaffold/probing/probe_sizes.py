@@ -19,6 +19,7 @@ from ktc.passes.raising.check.run_length import statements
 
 from ..indices import most_threads
 from ..named_dimensions import dimension
+from ..quotients.multiples import are_whole, in_whole_groups
 from ..roles import Roles
 from ..windows import NAME, PROBED, names_in
 
@@ -104,12 +105,17 @@ class ProbeSizes:
         for unit in (u for u in UNITS if u <= self.roles.coarsest):
             rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
             found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
-            found = [self._led(self.less_taken(s), k) for k, s in enumerate(found)]
+            found = [self._led(self.whole(self.less_taken(s)), k) for k, s in enumerate(found)]
             if all(self.launches(s) for s in found):
                 if self.grids_differ(found):
                     return found
                 rest = rest or found
         return rest
+
+    def whole(self, sizes: Mapping[str, int], steps: Mapping[str, int] = {}) -> dict[str, int]:
+        """``sizes`` with those larger that are multiples of others, of their ``steps`` and of what divides them."""
+        steps = {n: math.lcm(steps.get(n, 1), self.roles.grains.get(n, 1)) for n in sizes}
+        return in_whole_groups(sizes, self.roles.multiples, steps)
 
     def leads(self, sizes: Mapping[str, int]) -> bool:
         """Whether the source comes to this launch for these sizes, as far as is known."""
@@ -209,6 +215,8 @@ class ProbeSizes:
                 return False
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
+            return False
+        if not are_whole(sizes, self.roles.multiples):
             return False
         if not g.blocks or not 0 < g.threads <= most_threads(self.kernel) or g.dynamic_shared > MOST_SHARED:
             return False

@@ -520,3 +520,28 @@ def test_a_number_at_an_end_of_the_type_says_that_there_is_none(kind: str, none:
     void go(const {kind}* key, {kind}* out, int n) {{ keep<<<(n + 255) / 256, 256>>>(key, out, n); }}"""
     d = draft(ktc.loads(source).kernel)
     assert filled(d, d.kernel.param("key"))[0] == said
+
+
+def test_an_element_is_found_equal_to_what_is_stored_in_others() -> None:
+    """A level of a search: what is not reached yet is told apart by another number."""
+    d = drafted("""
+    __global__ void level(const int* first, const int* ends, int* levels, int n, int at) {
+      int v = blockIdx.x * 64 + threadIdx.x;
+      if (v < n && levels[v] == at)
+        for (int e = first[v]; e < first[v + 1]; e++) if (levels[ends[e]] == -1) levels[ends[e]] = at + 1;
+    }""")
+    assert d.roles.fixed["at"] == 0 and "at" not in d.names
+    assert shapes(d)["first"] == ("n + 1",) and shapes(d)["ends"] == ("first_last",)
+
+
+def test_halves_of_rows_are_no_longer_than_a_block() -> None:
+    d = drafted("""
+    __global__ void rotate(float* q, int dim) {
+      int half = dim / 2, i = threadIdx.x;
+      if (i >= half) return;
+      float a = q[blockIdx.x * dim + i];
+      q[blockIdx.x * dim + i] = q[blockIdx.x * dim + i + half];
+      q[blockIdx.x * dim + i + half] = a;
+    }
+    void go(float* q, int n, int dim) { rotate<<<n, 64>>>(q, dim); }""")
+    assert d.most["dim"] <= 128 and all(s["dim"] <= 128 for _, s, _ in d.scenarios)

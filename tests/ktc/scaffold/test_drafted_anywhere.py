@@ -74,3 +74,23 @@ def test_each_block_of_a_launch_over_lists_has_a_tensor_of_one_chunk(tmp_path: P
     assert args["l_chunk"]["init"] == "zeros" and args["l_sizes"]["range"] == [0, "length"]
     assert any("l_at_0: an array of pointers" in d for d in doubts)
     assert all(s["sizes"]["blocks"] <= 110 for s in tomllib.loads(text)["scenario"])
+
+
+LIST = """
+__global__ void axpby(float** x, float** y, const int* sizes, float a, int count) {
+  int t = blockIdx.y;
+  if (t >= count) return;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < sizes[t]; i += gridDim.x * blockDim.x)
+    y[t][i] = a * x[t][i] + y[t][i];
+}
+void go(float** x, float** y, const int* sizes, float a, int count) {
+  axpby<<<dim3(4, count), 64>>>(x, y, sizes, a, count);
+}
+"""
+
+
+def test_rows_whose_lengths_are_loaded_are_as_long_as_the_longest() -> None:
+    d = draft(ktc.loads(LIST).kernel)
+    assert d.tied("y_row") == "x_row" and d.ties["sizes_values"] == "x_row"
+    shapes = {b: e.shape for b, e in d.shapes.items() if e is not None}
+    assert shapes == {"x": ("count", "x_row"), "y": ("count", "x_row"), "sizes": ("count",)}

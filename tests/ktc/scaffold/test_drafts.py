@@ -210,8 +210,9 @@ def test_heads_and_tokens_do_not_overlap() -> None:
 def test_a_stride_is_counted_in_what_it_is_multiplied_by() -> None:
     """``(b * dim + d) * len``: as many rows as there are, not as many elements."""
     d = drafted(BATCHED)
-    assert d.tied("dim") == "blocks_y" and d.tied("len") is None and not d.constants
-    assert shapes(d)["x"] == ("blocks_z", "blocks_y", "len")
+    assert d.tied("dim") is None and d.tied("len") is None and not d.constants
+    assert d.launch is not None and d.launch.grid[1:] == ("dim", "blocks_z")  # as stores step over a row of blocks
+    assert shapes(d)["x"] == ("blocks_z", "dim", "len")
 
 
 def test_a_table_has_room_for_all_pages() -> None:

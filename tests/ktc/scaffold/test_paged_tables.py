@@ -60,3 +60,24 @@ def test_pages_of_a_fixed_length_that_are_read_may_be_shared() -> None:
     contents = {c.buffer: c for c in d.contents}
     assert d.ties["lengths_values"] == "most * 16" and d.ties["table_values"] == "n * most"
     assert contents["table"].kind == "index"
+
+
+DECODE = """
+__global__ void sums(const float* cache, const int* table, const int* lengths, float* y, int most) {
+  const int PAGE = 16, D = 32;
+  int b = blockIdx.x, d = threadIdx.x;
+  float s = 0;
+  for (int t = 0; t < lengths[b]; t++) s += cache[(table[b * most + t / PAGE] * PAGE + t % PAGE) * D + d];
+  y[b * D + d] = s;
+}
+void go(const float* cache, const int* table, const int* lengths, float* y, int n, int most) {
+  sums<<<n, 32>>>(cache, table, lengths, y, most);
+}
+"""
+
+
+def test_pages_of_a_named_length_are_read_to_their_ends() -> None:
+    d = draft(ktc.loads(DECODE).kernel)
+    assert not d.doubts and d.ties["lengths_values"] == "most * 16"
+    shape = d.shapes["cache"]
+    assert shape is not None and shape.exact and shape.value({"n": 3, "most": 5}) == 3 * 5 * 16 * 32

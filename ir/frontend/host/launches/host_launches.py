@@ -107,6 +107,12 @@ class HostLaunch(PassedValues):
             self._know_extents()
             return tuple(self._reals(effects, given))
 
+    def allocated(self) -> tuple[tuple[str, Expr], ...]:
+        """Buffers with the bytes that the host function allocates for them."""
+        with self._followed() as effects:
+            self._know_extents()
+            return tuple(self._allocated(effects))
+
     def _used(self, s: Sym, grid, block, shared) -> bool:
         return any(s in used(e) for e in (*grid, *block, *([shared] if shared is not None else [])))
 

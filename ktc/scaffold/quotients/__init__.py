@@ -1,0 +1,1 @@
+"""Sizes that are parts of others, or multiples of them: groups, blocks of elements, whole parts."""
