@@ -20,7 +20,8 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.scalar.window_sizes import ranks
 
 from .atomics.inner_updates import inner_updates
-from .block_phases import phases
+from .blocks.block_phases import phases
+from .blocks.lone_threads import shared_by_the_block
 from .carried import carried, whole_sums
 from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
@@ -96,6 +97,7 @@ class Rules:
         if o.raised is not None:
             yield from self._of_known_rank(o, *_of_known_rank(o.raised, o), waiting)
             yield from self._behind(o, *_busy(o.raised), waiting)
+            yield from self._behind(o, *shared_by_the_block(o.raised), waiting)
             yield from self._behind(o, *wherever(o.raised, "widen-accumulators"), waiting)  # sums in any order
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU

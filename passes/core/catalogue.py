@@ -76,6 +76,7 @@ ROWS: dict[str, str] = {
     "offset-sums": "tensor.offset_sums:OffsetSums",
     "row-cache": "memory.row_cache:RowCache",
     "contract": "memory.contract:Contract",
+    "rematerialize": "reductions.rematerialize:Rematerialize",
     "online-reduction": "reductions.online_reduction:OnlineReduction",
     "rows-mapping": "mapping.rows_mapping:RowsMapping",
     "widen-accumulators": "reductions.widen_accumulators:WidenAccumulators",
