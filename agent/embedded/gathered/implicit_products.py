@@ -13,7 +13,6 @@ from math import gcd, prod
 from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.affine import is_unit_stride
-from ktc.ir.arith.counted_loops import counting
 from ktc.ir.fold import evaluate
 from ktc.ir.fragments import PANEL
 from ktc.ir.kernel import Kernel
@@ -28,7 +27,7 @@ from ktc.search.target import DeviceInfo
 from ..nest_shapes import Idea
 from ..products import BY_WARPGROUPS, BY_WARPS, MOST_STAGES, STEP_RATES, Tile
 from ..trials import after, counting_on_multiples
-from .gathered_products import GatheredProduct, gathered_products
+from .gathered_products import GatheredProduct, gathered_products, turns
 
 GAIN = 18.0
 """Nearly as of products of matrices as they lie: it only ranks the ideas."""
@@ -147,7 +146,7 @@ class _Plan:
     def step(self, t: Tile) -> int:
         """Terms of a step of ``t``: a number that divides those that there are at all sizes; 0 if there is none."""
         loops = self.found.terms[-1:] if self.nest.outer else self.found.terms
-        ends = [form.hi for s in loops if (form := counting(s)) is not None]
+        ends = [n for s in loops if (n := turns(s)) is not None]
         sizes = [{n: v for n, v in f.sizes.items() if isinstance(v, int)} for f in self.facts]
         counts = [prod(int(evaluate(e, each) or 0) for e in ends) for each in sizes]
         step = gcd(t.terms, *counts)
@@ -207,7 +206,7 @@ class _Plan:
     def _whole(self, step: int) -> str:
         """The step that counts on terms to be whole steps."""
         loops = self.found.terms[-1:] if self.nest.outer else self.found.terms
-        ends = [form.hi for s in loops if (form := counting(s)) is not None]
+        ends = [n for s in loops if (n := turns(s)) is not None]
         for e in ends:
             if isinstance(e, Const):
                 step //= gcd(step, int(e.value))
