@@ -13,7 +13,7 @@ from math import gcd, prod
 from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.affine import is_unit_stride
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, is_const
 from ktc.ir.fragments import PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, For, Par
@@ -172,7 +172,7 @@ class _Plan:
         threads = 32 * (4 if t.fragment else 1) * t.warps[0] * t.warps[1]
         joined = f" | linearise{{loops={','.join((*n.outer, f'{n.inner}_tile'))}}}" * bool(n.outer)
         tiles = (
-            f"{self.before}{n.steps}{self._whole(step)}tile{{loops={n.rows},{n.cols} sizes={t.rows},{t.cols}}}"
+            f"{self.before}{n.steps}{self._whole(step, t)}tile{{loops={n.rows},{n.cols} sizes={t.rows},{t.cols}}}"
             f" | tile{{loops={n.inner} sizes={step} tail=exact}}{joined} | register-tile{{loop={n.joint}}}"
         )
         tiled = after(self.raised, tiles)
@@ -203,14 +203,17 @@ class _Plan:
             yield f" | multi-buffer{{loop={loop} stages=2}} | prefetch{{loop={loop}}}"
             yield f" | multi-buffer{{loop={loop} stages=2}}"
 
-    def _whole(self, step: int) -> str:
-        """The step that counts on terms to be whole steps."""
+    def _whole(self, step: int, t: Tile) -> str:
+        """The step that counts on terms to be whole steps, and on channels to be whole tiles where they are."""
+        sides = zip(self.found.in_order, (t.rows, t.cols))
+        channels = [(p.hi, n) for (p, *others), n in sides if not others and is_const(p.lo, 0)]
         loops = self.found.terms[-1:] if self.nest.outer else self.found.terms
         ends = [n for s in loops if (n := turns(s)) is not None]
         for e in ends:
             if isinstance(e, Const):
                 step //= gcd(step, int(e.value))
-        return counting_on_multiples([(e, step) for e in ends if not isinstance(e, Const)][:1], self.facts)
+        terms = [(e, step) for e in ends if not isinstance(e, Const)][:1]
+        return counting_on_multiples([*terms, *channels], self.facts)
 
     def _found(self, tiles: str) -> list[tuple[str, int]]:
         """Each factor's array with how many elements its copies take at once: the most that all sizes allow."""

@@ -97,7 +97,7 @@ def _scripts(source: str, before: str, sizes: dict[str, int]) -> list[str]:
 
 def test_a_layer_whose_channels_lie_together() -> None:
     first, *_, last = _scripts(CHANNELS_LAST, "delinearise{loop=p}", LAYER)
-    assert first.startswith("zero-terms{loop=r} | linearise{loops=n,oh,ow} | divisible-by{C=64} | tile{")
+    assert first.startswith("zero-terms{loop=r} | linearise{loops=n,oh,ow} | divisible-by{C=64 K=64} | tile{")
     assert "linearise{loops=r,s,c_tile}" in first and "fragment=m64n64k16_f16" in first
     assert "array=x loop=r_s_c_tile vec=8" in first and "array=w loop=r_s_c_tile vec=8" in first
     assert "fragment" not in last and "async-copy{loop=r_s_c_tile}" in last
@@ -112,7 +112,9 @@ def test_a_layer_whose_pixels_lie_together() -> None:
 
 def test_zeros_in_the_source_and_taps_around_the_middle() -> None:
     first, *_ = _scripts(ZEROS, "", {"H": 128, "W": 128, "C": 64, "K": 128})
-    assert first.startswith("linearise{loops=h,w} | divisible-by{C=64}") and "linearise{loops=i,j,c_tile}" in first
+    assert (
+        first.startswith("linearise{loops=h,w} | divisible-by{C=64 K=128}") and "linearise{loops=i,j,c_tile}" in first
+    )
 
 
 @pytest.mark.parametrize(
