@@ -13,7 +13,7 @@ from ktc.ir.fact_origins import launch_tests, untested_pairs, unvouched, unvouch
 from ktc.ir.fold import add, binary, cast, evaluate, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.launch_limits import limits
-from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
+from ktc.ir.nodes import Alloc, AsyncCopy, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.pointer_rows import takes_addresses
 from ktc.ir.producer_launch import launched_block, tensor_maps
 from ktc.ir.types import I32, I64, Array, Ptr, Scalar, Type, Vec, scalar_of
@@ -264,7 +264,8 @@ def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
 
 
 def _widely_read(kernel: Kernel) -> list[tuple[Param, int]]:
-    """Buffers with wide accesses, and the alignment in bytes that the widest one needs of the base."""
+    """Buffers with wide accesses, and the alignment in bytes that the widest one needs of the base. Loads and stores
+    are no wider than what is promised of a buffer; asynchronous copies are as wide as a script says."""
     needs: dict[Sym, int] = {}
     accesses: list[Load | Store] = [e for e in all_exprs(kernel.body) if isinstance(e, Load)]
     accesses += [s for s in walk(kernel.body) if isinstance(s, Store)]
@@ -273,7 +274,11 @@ def _widely_read(kernel: Kernel) -> list[tuple[Param, int]]:
         needs[a.buffer] = max(needs.get(a.buffer, 0), scalar_of(a.buffer.type).bytes * int(width or 1))
     for m in tensor_maps(kernel):
         needs[m.src] = MATRIX_ALIGNMENT
-    found = [(p, min(p.align, needs.get(p.sym, 0))) for p in kernel.params]
+    copied: dict[Sym, int] = {}
+    for c in (s for s in walk(kernel.body) if isinstance(s, AsyncCopy)):
+        width = c.width if isinstance(c.width, int) else evaluate(c.width, kernel.knob_values)
+        copied[c.src] = max(copied.get(c.src, 0), scalar_of(c.src.type).bytes * int(width or 1))
+    found = [(p, max(min(p.align, needs.get(p.sym, 0)), copied.get(p.sym, 0))) for p in kernel.params]
     return [(p, n) for p, n in found if n > scalar_of(p.sym.type).bytes]
 
 

@@ -19,8 +19,8 @@ and channels, are copied ahead (``multi-buffer``) across the ends of rows of tap
 those that there were; the innermost loop's are neighbours. Serial loops keep their order. The numbers of iterations are
 taken not to wrap when they are multiplied.
 
-Refused unless the loops begin at 0, do nothing between each other (but name values, of serial loops), and run as often
-whatever the loops around say.
+Refused unless the loops begin at 0 (serial ones at any number), do nothing between each other (but name values, of
+serial loops), and run as often whatever the loops around say.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from itertools import pairwise
 
 from ktc.ir.analysis.order import is_name, jump, places
 from ktc.ir.arith import REWRITES, facts_of
-from ktc.ir.arith.counted_loops import counting
-from ktc.ir.fold import binary, cast, cdiv, i32, is_const, lt, mul
+from ktc.ir.arith.counted_loops import Counting, counting
+from ktc.ir.fold import binary, cast, cdiv, i32, is_const, lt, mul, plus_number
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Decl, Expr, For, Level, Par, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, For, Level, Par, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, used, walk
 from ktc.passes.core.argument_kinds import Loops
@@ -140,23 +140,31 @@ def _in_order(kernel: Kernel, nest: Sequence[For]) -> For:
             raise Refusal("E-LINEAR-NEST", why, places(s, inner))
         named += [d for d in front if isinstance(d, Decl)]
     trips: list[Expr] = []
+    forms: dict[Sym, Counting] = {}
     for s in nest:
         form, t = counting(s), s.var.type
-        if form is None or not is_const(form.lo, 0) or (used(form.hi) | used(form.by)) & changing or jump(s.body):
-            why = f"'{s.var.name}' does not count from 0 to an end that is the same for all of them"
+        if form is None or not isinstance(form.lo, Const) or (used(form.hi) | used(form.by)) & changing or jump(s.body):
+            why = f"'{s.var.name}' does not count from a number to an end that is the same for all of them"
             raise Refusal("E-LINEAR-BOUNDS", why, places(s))
         if t != outer.var.type or not isinstance(t, Scalar) or not t.is_signed:
             raise Refusal("E-LINEAR-BOUNDS", "the loops do not count in one signed type", places(s))
-        whole = here.divides(form.by, form.hi)
-        trips.append(
-            form.hi if form.by_one else cast((binary("/", form.hi, form.by) if whole else cdiv(form.hi, form.by)), t)
-        )
+        span = plus_number(form.hi, -int(form.lo.value))
+        whole = here.divides(form.by, span)
+        count = span if form.by_one else binary("/", span, form.by) if whole else cdiv(span, form.by)
+        trips.append(cast(count, t))
+        forms[s.var] = form
     joint = fresh("_".join(s.var.name for s in nest), outer.var.type)
-    digits = _digits(joint, [s.var for s in nest], trips)
-    steps = {s.var: form.by for s in nest if (form := counting(s)) is not None and not form.by_one}
-    digits = [replace(d, init=mul(d.init, steps[d.sym]) if d.sym in steps and d.init else d.init) for d in digits]
+    digits = [
+        replace(d, init=_nth(forms[d.sym], d.init)) for d in _digits(joint, [*forms], trips) if d.init is not None
+    ]
     return For(
         joint, cast(i32(0), joint.type), lt(Var(joint), reduce(mul, trips)),  # type: ignore[arg-type]
         Binary("+", Var(joint), cast(i32(1), joint.type)), (*digits, *named, *last.body),  # type: ignore[arg-type]
         loc=outer.loc, comments=outer.comments,
     )  # fmt: skip
+
+
+def _nth(form: Counting, digit: Expr) -> Expr:
+    """What a loop that counts as ``form`` has counted to after ``digit`` of its iterations."""
+    assert isinstance(form.lo, Const)
+    return plus_number(mul(digit, form.by), int(form.lo.value))

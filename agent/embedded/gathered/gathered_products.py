@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.order import is_name
 from ktc.ir.arith.counted_loops import counting
+from ktc.ir.fold import sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Cast, Const, Decl, Expr, For, Load, Par, Select, Sym, Var
 from ktc.ir.types import BF16, F16, F32
@@ -87,8 +88,14 @@ def _is_plain(found: GatheredProduct) -> bool:
     moving = {*(s.var for s in found.around), *(s.var for s in found.terms)}
     bounds = [e for p in found.around for e in (p.lo, p.hi)]
     return not any(used(e) & moving for e in bounds) and all(
-        (form := counting(s)) is not None and form.from_zero_by_one and not used(form.hi) & moving for s in found.terms
+        turns(s) is not None and not used(s.cond) & (moving - {s.var}) for s in found.terms
     )
+
+
+def turns(loop: For) -> Expr | None:
+    """How often ``loop`` goes round; None where it does not count by one from a number."""
+    form = counting(loop)
+    return sub(form.hi, form.lo) if form is not None and form.by_one and isinstance(form.lo, Const) else None
 
 
 def _nest(loop: For) -> tuple[For, ...]:
@@ -132,4 +139,4 @@ def _factor(e: Expr) -> Factor | None:
     return Factor(e, depends, asked)
 
 
-__all__ = ["Factor", "GatheredProduct", "gathered_products"]
+__all__ = ["Factor", "GatheredProduct", "gathered_products", "turns"]

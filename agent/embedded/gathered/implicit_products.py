@@ -13,8 +13,7 @@ from math import gcd, prod
 from ktc.driver.printing import fragments_of
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.affine import is_unit_stride
-from ktc.ir.arith.counted_loops import counting
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, is_const
 from ktc.ir.fragments import PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, For, Par
@@ -28,7 +27,7 @@ from ktc.search.target import DeviceInfo
 from ..nest_shapes import Idea
 from ..products import BY_WARPGROUPS, BY_WARPS, MOST_STAGES, STEP_RATES, Tile
 from ..trials import after, counting_on_multiples
-from .gathered_products import GatheredProduct, gathered_products
+from .gathered_products import GatheredProduct, gathered_products, turns
 
 GAIN = 18.0
 """Nearly as of products of matrices as they lie: it only ranks the ideas."""
@@ -147,7 +146,7 @@ class _Plan:
     def step(self, t: Tile) -> int:
         """Terms of a step of ``t``: a number that divides those that there are at all sizes; 0 if there is none."""
         loops = self.found.terms[-1:] if self.nest.outer else self.found.terms
-        ends = [form.hi for s in loops if (form := counting(s)) is not None]
+        ends = [n for s in loops if (n := turns(s)) is not None]
         sizes = [{n: v for n, v in f.sizes.items() if isinstance(v, int)} for f in self.facts]
         counts = [prod(int(evaluate(e, each) or 0) for e in ends) for each in sizes]
         step = gcd(t.terms, *counts)
@@ -173,7 +172,7 @@ class _Plan:
         threads = 32 * (4 if t.fragment else 1) * t.warps[0] * t.warps[1]
         joined = f" | linearise{{loops={','.join((*n.outer, f'{n.inner}_tile'))}}}" * bool(n.outer)
         tiles = (
-            f"{self.before}{n.steps}{self._whole(step)}tile{{loops={n.rows},{n.cols} sizes={t.rows},{t.cols}}}"
+            f"{self.before}{n.steps}{self._whole(step, t)}tile{{loops={n.rows},{n.cols} sizes={t.rows},{t.cols}}}"
             f" | tile{{loops={n.inner} sizes={step} tail=exact}}{joined} | register-tile{{loop={n.joint}}}"
         )
         tiled = after(self.raised, tiles)
@@ -204,14 +203,17 @@ class _Plan:
             yield f" | multi-buffer{{loop={loop} stages=2}} | prefetch{{loop={loop}}}"
             yield f" | multi-buffer{{loop={loop} stages=2}}"
 
-    def _whole(self, step: int) -> str:
-        """The step that counts on terms to be whole steps."""
+    def _whole(self, step: int, t: Tile) -> str:
+        """The step that counts on terms to be whole steps, and on channels to be whole tiles where they are."""
+        sides = zip(self.found.in_order, (t.rows, t.cols))
+        channels = [(p.hi, n) for (p, *others), n in sides if not others and is_const(p.lo, 0)]
         loops = self.found.terms[-1:] if self.nest.outer else self.found.terms
-        ends = [form.hi for s in loops if (form := counting(s)) is not None]
+        ends = [n for s in loops if (n := turns(s)) is not None]
         for e in ends:
             if isinstance(e, Const):
                 step //= gcd(step, int(e.value))
-        return counting_on_multiples([(e, step) for e in ends if not isinstance(e, Const)][:1], self.facts)
+        terms = [(e, step) for e in ends if not isinstance(e, Const)][:1]
+        return counting_on_multiples([*terms, *channels], self.facts)
 
     def _found(self, tiles: str) -> list[tuple[str, int]]:
         """Each factor's array with how many elements its copies take at once: the most that all sizes allow."""

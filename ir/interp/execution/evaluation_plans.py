@@ -21,6 +21,7 @@ from ktc.ir.types import Ptr, Vec, scalar_of
 from ktc.ir.walk import walk_expr
 
 from .frames import Active, Frame
+from .record_lanes import picked
 
 if TYPE_CHECKING:
     from .expressions import Evaluator
@@ -90,7 +91,7 @@ def _var(plans: Plans, e: Var) -> Run:
         v = frame.values.get(sym)
         if v is None or (frame.undefined and sym in frame.undefined):
             return ev.variable(e, frame, act)
-        return v if act is None or v.ndim == 0 or (v.ndim == 2 and len(v) == 1) else v[act]
+        return v if act is None or v.ndim == 0 or (v.ndim == 2 and len(v) == 1) else picked(v, act)
 
     return run
 

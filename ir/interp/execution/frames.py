@@ -16,7 +16,7 @@ import numpy as np
 
 from ktc.ir.nodes import Sym
 
-from .record_lanes import picked, put
+from .record_lanes import copied, picked, put
 
 FEW = 1024
 """Lanes for which a value is quicker written out than shown once to all."""
@@ -55,7 +55,7 @@ def scatter(n: int, lanes: np.ndarray, value: np.ndarray, base: np.ndarray | Non
     if base is None:
         full = np.zeros(shape, value.dtype)
     else:
-        full = base.copy() if base.shape == shape else np.array(np.broadcast_to(base, shape))
+        full = copied(base) if base.shape == shape else np.array(np.broadcast_to(base, shape))
     put(full, lanes, value)
     return full
 

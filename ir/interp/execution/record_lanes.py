@@ -16,6 +16,12 @@ def picked(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     return values.take(at, axis=0) if values.dtype.names else values[at]
 
 
+def copied(values: np.ndarray) -> np.ndarray:
+    """A copy of ``values``."""
+    raw = _raw(values, values)
+    return values.copy() if raw is None else values.view(raw).copy().view(values.dtype)
+
+
 def put(values: np.ndarray, at: np.ndarray, new: Any) -> None:
     """``values[at] = new``."""
     raw = _raw(values, new)
@@ -38,4 +44,4 @@ def _raw(a: np.ndarray, b: Any) -> np.dtype | None:
     return np.dtype((np.void, a.dtype.itemsize))
 
 
-__all__ = ["either", "picked", "put"]
+__all__ = ["copied", "either", "picked", "put"]

@@ -56,6 +56,26 @@ void go(const half* x, const half* w, half* y, int N, int C, int H, int W, int K
   conv<<<dim3((W + 15) / 16, (H + 15) / 16, N * K), dim3(16, 16)>>>(x, w, y, N, C, H, W, K);
 }
 """
+ZEROS = """
+#include <cuda_fp16.h>
+__global__ void conv(const half* __restrict__ x, const half* __restrict__ f, half* __restrict__ y, int H, int W, int C,
+                     int K) {
+  int k = threadIdx.x + blockIdx.x * 32, w = blockIdx.y * 4 + threadIdx.y, h = blockIdx.z;
+  if (k >= K || w >= W) return;
+  float acc = 0.f;
+  for (int i = -2; i <= 2; ++i)
+    for (int j = -2; j <= 2; ++j)
+      for (int c = 0; c < C; ++c) {
+        bool in = h + i >= 0 && h + i < H && w + j >= 0 && w + j < W;
+        float v = in ? __half2float(x[((h + i) * W + w + j) * C + c]) : 0.f;
+        acc += v * __half2float(f[(((i + 2) * 5 + j + 2) * C + c) * K + k]);
+      }
+  y[(h * W + w) * K + k] = __float2half(acc);
+}
+void go(const half* x, const half* f, half* y, int H, int W, int C, int K) {
+  conv<<<dim3((K + 31) / 32, (W + 3) / 4, H), dim3(32, 4)>>>(x, f, y, H, W, C, K);
+}
+"""
 LAYER = {"N": 8, "H": 56, "W": 56, "C": 64, "K": 64}
 
 
@@ -77,7 +97,7 @@ def _scripts(source: str, before: str, sizes: dict[str, int]) -> list[str]:
 
 def test_a_layer_whose_channels_lie_together() -> None:
     first, *_, last = _scripts(CHANNELS_LAST, "delinearise{loop=p}", LAYER)
-    assert first.startswith("zero-terms{loop=r} | linearise{loops=n,oh,ow} | divisible-by{C=64} | tile{")
+    assert first.startswith("zero-terms{loop=r} | linearise{loops=n,oh,ow} | divisible-by{C=64 K=64} | tile{")
     assert "linearise{loops=r,s,c_tile}" in first and "fragment=m64n64k16_f16" in first
     assert "array=x loop=r_s_c_tile vec=8" in first and "array=w loop=r_s_c_tile vec=8" in first
     assert "fragment" not in last and "async-copy{loop=r_s_c_tile}" in last
@@ -88,6 +108,13 @@ def test_a_layer_whose_pixels_lie_together() -> None:
     assert "interchange{outer=n inner=k} | linearise{loops=n,p,q} | linearise{loops=c,r,s}" in first
     assert "array=w loop=c_r_s_tile vec=8" in first and "array=x loop=c_r_s_tile}" in first  # single pixels
     assert "prefetch{loop=c_r_s_tile}" in first
+
+
+def test_zeros_in_the_source_and_taps_around_the_middle() -> None:
+    first, *_ = _scripts(ZEROS, "", {"H": 128, "W": 128, "C": 64, "K": 128})
+    assert (
+        first.startswith("linearise{loops=h,w} | divisible-by{C=64 K=128}") and "linearise{loops=i,j,c_tile}" in first
+    )
 
 
 @pytest.mark.parametrize(

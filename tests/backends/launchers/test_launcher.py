@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+import ktc
 from ktc.backends import check_compile, emit, emit_launcher
 from ktc.backends.base import Emitted
 from ktc.backends.launchers.cuda_launcher import python_text
@@ -271,3 +272,18 @@ def test_a_grid_without_blocks_is_for_the_original(first: str, known: str, tests
     """Which has one for a row of two elements, and does nothing: no blocks are an error of the launch."""
     text = INNER.replace("FIRST", first).replace("RANGE", known)
     assert limit_tests("distribute{loop=i map=[thread.x 64, block.x]}", text) == tests
+
+
+def test_asynchronous_copies_are_tested_whatever_is_promised_of_a_buffer() -> None:
+    source = """
+__global__ void k(const float* __restrict__ x, float* __restrict__ y) {
+  float s = 0.f;
+  for (int j = 0; j < 64; ++j) s += x[blockIdx.x * 64 + j] * threadIdx.x;
+  y[blockIdx.x * 64 + threadIdx.x] = s;
+}
+void go(const float* x, float* y, int n) { k<<<n, 64>>>(x, y); }
+"""
+    steps = "raise | tile{loops=j sizes=16 tail=exact} | register-tile{loop=j_tile}"
+    steps += " | stage-shared{array=x loop=j_tile vec=4} | async-copy{loop=j_tile}"
+    done = ktc.loads(source).apply(steps).lower("cuda")
+    assert "cp_async_if<16>(" in done.text and "reinterpret_cast<uintptr_t>(x) % 16 == 0" in emit_launcher(done)

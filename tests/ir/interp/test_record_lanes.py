@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktc.ir.interp.execution.record_lanes import either, picked, put
+from ktc.ir.interp.execution.record_lanes import copied, either, picked, put
 
 PAIR = np.dtype([("value", np.float64), ("size", np.float64)])
 
@@ -26,10 +26,11 @@ def test_the_same_as_by_index(dtype: np.dtype) -> None:
     assert picked(a, at).tobytes() == a[at].tobytes()
     chosen = either(np.arange(6) % 2 == 0, a, b)
     assert chosen.dtype == dtype and chosen.tobytes() == np.where(np.arange(6) % 2 == 0, a, b).tobytes()
-    mine, theirs = a.copy(), a.copy()
+    mine, theirs = copied(a), a.copy()
+    assert mine.dtype == dtype and not np.shares_memory(mine, a)
     put(mine, at[:2], b[:2])
     theirs[at[:2]] = b[:2]
-    assert mine.tobytes() == theirs.tobytes()
+    assert mine.tobytes() == theirs.tobytes() != a.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), PAIR])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.passes.loops import tile
 from tests.passes.checks import applied, body_of, differs, refused
 
@@ -158,3 +158,23 @@ def test_the_group_of_a_value_is_that_of_its_tile() -> None:
 def test_groups_that_tiles_do_not_divide_are_those_of_each_value(size: int) -> None:
     tiled = applied(parse_kernel(BY_GROUPS), f"tile{{loops=c sizes={size}}}")
     assert "scale[c / 16]" in body_of(tiled) and "c_tile /" not in body_of(tiled)
+
+
+def test_names_between_the_loops_of_a_band_go_inside() -> None:
+    k = parse_kernel("""\
+kernel k(y: f32* noalias, x: f32 const* noalias, n: i32, m: i32)
+  launch grid(1) block(1)
+  par i in 0..n @ [seq]
+    let half: i32 = i / 2
+    par j in 0..m @ [seq]
+      y[i * m + j] = x[half * 8 + j]
+""")
+    after = applied(k, "tile{loops=i,j sizes=4,2}")
+    assert body_of(after).splitlines()[-2:] == [
+        "          let half: i32 = i / 2",
+        "          y[i * m + j] = x[half * 8 + j]",
+    ]
+    assert differs(k, after, [{"n": n, "m": m} for n, m in ((1, 1), (4, 2), (9, 5))]) is None
+    text = "    let half: i32 = i / 2\n    par j in 0..m"
+    bound = parse_kernel(print_kernel(k).replace(text, text.replace("0..m", "0..half + 1")))
+    assert refused(bound, "tile{loops=i,j sizes=4,2}").code == "E-TILE-BOUNDS"

@@ -79,13 +79,22 @@ def test_serial_loops_keep_their_order_and_names_between_them_go_inside() -> Non
     assert differs(k, after, PAIRS) is None
 
 
+def test_serial_loops_from_any_number() -> None:
+    k = parse_kernel(
+        SERIAL.replace("i in 0..a", "i in -1..a").replace("j in 0..b", "j in 1..b").replace("+ 1\n", "+ 8\n")
+    )
+    after = applied(k, "linearise{loops=i,j}")
+    assert "for i_j in 0..(a + 1) * cdiv(b - 1, 3)" in body_of(after) and "i_j / cdiv(b - 1, 3) - 1" in body_of(after)
+    assert differs(k, after, PAIRS) is None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
         ("i * 7 + 1", "i32(sum)", "E-LINEAR-NEST"),  # which the loop inside changes
         ("      let at: i32 = i * 7 + 1\n", "      sum += 1.0\n      let at: i32 = 1\n", "E-LINEAR-NEST"),
         ("0..b step 3", "0..i + 1 step 3", "E-LINEAR-BOUNDS"),
-        ("0..b step 3", "1..b step 3", "E-LINEAR-BOUNDS"),
+        ("0..b step 3", "a..b step 3", "E-LINEAR-BOUNDS"),
         ("+ x[at * 64 + j]", "+ x[at * 64 + j]\n        if sum > 100.0\n          break", "E-LINEAR-BOUNDS"),
     ],
 )
