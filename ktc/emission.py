@@ -170,7 +170,8 @@ def _source(program: Program, target: str, values: dict[str, int], arch: str | N
         return _printed(program, target, "source", values)
     found = resting(program, target, values)
     asked = "; ".join(found.conditions)
-    note = f"rests on what a draft guessed: {asked}: its launcher (--emit launcher) tests that"
+    most = "" if found.least else "no more than this of "
+    note = f"rests on {most}what a draft guessed: {asked}: its launcher (--emit launcher) tests that"
     return _output(found.emitted, "source", (note,) if asked else ())
 
 

@@ -20,12 +20,14 @@ from ktc.passes.core.script import DistSpec
 from ktc.passes.scalar.window_sizes import ranks
 
 from .atomics.inner_updates import inner_updates
-from .block_phases import phases
+from .blocks.block_phases import phases
+from .blocks.lone_threads import shared_by_the_block
 from .carried import carried, whole_sums
 from .convolutions import convolutions
 from .cpu.cpu_nests import cpu_nests
 from .factors.computed_factors import computed_factors
 from .factors.packed_weights import packed_weights
+from .gathered.implicit_products import implicit_products
 from .grouped_sums import grouped_sums
 from .halos import halo_tiles, register_windows
 from .ideas import CONTRACTION, LONG, RULES, packed_elements
@@ -95,6 +97,7 @@ class Rules:
         if o.raised is not None:
             yield from self._of_known_rank(o, *_of_known_rank(o.raised, o), waiting)
             yield from self._behind(o, *_busy(o.raised), waiting)
+            yield from self._behind(o, *shared_by_the_block(o.raised), waiting)
             yield from self._behind(o, *wherever(o.raised, "widen-accumulators"), waiting)  # sums in any order
         yield from self._structural(o, waiting)
         refining = REFINING if not _on_a_cpu(o) else REFINING_ON_A_CPU
@@ -137,6 +140,10 @@ class Rules:
         for before, kernel in (("", raised), *_with(raised, "delinearise", loops=AXES)):
             inside = inner_updates(kernel, [facts(kernel, f.sizes) for f in o.facts], _able(o, before))
             for steps, why, gain in inside:
+                yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
+        for before, kernel in forms(raised) if gpu else ():
+            seen = o.facts if kernel is raised else [facts(kernel, f.sizes) for f in o.facts]
+            for steps, why, gain in implicit_products(kernel, o.device, seen, _able(o, before)):
                 yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)

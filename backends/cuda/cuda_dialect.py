@@ -143,6 +143,11 @@ __device__ inline unsigned long long stream_create(unsigned flags) {
   cudaStreamCreateWithFlags(&stream, flags);
   return reinterpret_cast<unsigned long long>(stream);
 }"""
+PRINTF_HEADER = """\
+#ifndef __CUDACC_RTC__
+#include <cstdio>
+#endif"""
+"""NVRTC knows ``printf`` by itself and has no such header; nvcc has to be told."""
 GRID_SYNC = """\
 #include <cooperative_groups.h>
 // All blocks: the launch must be a cooperative one.
@@ -194,6 +199,7 @@ class CudaDialect(CxxDialect):
     helpers: ClassVar = {
         "INFINITY": INFINITY_HELPER,
         "NAN": NAN_HELPER,
+        "printf": PRINTF_HEADER,
         "fast_tanh": FAST_TANH,
         **{f"negated {t}": negated(t) for t in WORDS},
         "vec": VEC_HELPER,

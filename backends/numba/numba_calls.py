@@ -40,7 +40,7 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
     "fma": ("fma({0}, {1}, {2})", "fma"), "fast_div": ("({0}) / ({1})", ""), "fast_rcp": ("1.0 / ({0})", ""),
     "fast_tanh": ("math.tanh({0})", ""), "fast_exp": ("math.exp({0})", ""),
     "add_rn": ("({0}) + ({1})", ""), "sub_rn": ("({0}) - ({1})", ""), "mul_rn": ("({0}) * ({1})", ""),
-    "div_rn": ("({0}) / ({1})", ""),
+    "div_rn": ("({0}) / ({1})", ""), "rcbrt": ("1.0 / np.cbrt({0})", ""), "rhypot": ("1.0 / math.hypot({0}, {1})", ""),
 }  # fmt: skip
 """Functions of floats. ``1.0 / x`` and friends are computed as written, then brought to the result type."""
 
@@ -54,7 +54,7 @@ F32_CALLS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 """The same in single precision, and for what is computed in it: no calls (:mod:`.vector_math`) and no doubles."""
 
-_ALIASES = {f"fast_{n}": n for n in ("exp2", "log", "log2", "sin", "cos", "pow")} | {
+_ALIASES = {f"fast_{n}": n for n in ("exp2", "log", "log2", "sin", "cos", "tan", "pow", "sqrt", "rsqrt")} | {
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
     "rsqrt_rn": "rsqrt",
 }  # fmt: skip
@@ -70,6 +70,12 @@ INT_CALLS: dict[str, tuple[str, str]] = {
 } | {
     name: (f"{name}({', '.join(f'{{{k}}}' for k in range(n))})", "field") for name, n in ARITY.items()
 }  # fmt: skip
+
+WRAPPED_CALLS = ("mul24", "dp4a")
+"""Helpers of 32-bit integers that are told whether they are signed; what they return is reduced to the type."""
+
+WIDE_CALLS = {("mulhi", "u64"): "mulhi_u64", ("mulhi", "i64"): "mulhi_i64", ("brev", "u64"): "brev_u64"}
+"""Helpers of 64-bit integers, for which there is nothing wider to compute in."""
 
 
 def is_polynomial(e: Call) -> bool:
@@ -122,6 +128,10 @@ def _int_call(p: ExprPrinter, e: Call, t: Scalar, args: list[str]) -> Text:
     if e.fn == "mulhi" and t.bits == 32:
         product = f"u64({args[0]}) * u64({args[1]})" if t.kind == "uint" else f"({args[0]}) * ({args[1]})"
         return (f"i64(({product}) >> u64(32))" if t.kind == "uint" else f"(({product}) >> 32)", 15)
+    if wide := WIDE_CALLS.get((e.fn, t.name)):
+        return (f"{p.need(wide)}({', '.join(args)})", 15)
+    if e.fn in WRAPPED_CALLS and t.bits == 32:
+        return p.wrap(f"{p.need(e.fn)}({', '.join([*args, str(t.is_signed)])})", 15, t)
     if e.fn == "cdiv" and t.name == "u64":
         return (f"(({args[0]}) + ({args[1]}) - u64(1)) // ({args[1]})", 11)
     row = INT_CALLS.get(e.fn)

@@ -215,6 +215,52 @@ def brev(x):
         out |= ((np.int64(x) >> i) & 1) << (31 - i)
     return out
 '''),
+    "brev_u64": ((), '''
+@njit(**OPTIONS)
+def brev_u64(x):
+    """Bits of a u64 in reverse order."""
+    x, out = np.uint64(x), np.uint64(0)
+    for _ in range(64):
+        out = (out << np.uint64(1)) | (x & np.uint64(1))
+        x >>= np.uint64(1)
+    return out
+'''),
+    "mulhi_u64": ((), '''
+@njit(**OPTIONS)
+def mulhi_u64(x, y):
+    """The upper 64 of the 128 bits of a product, from products of halves."""
+    x, y, low, half = np.uint64(x), np.uint64(y), np.uint64(0xFFFFFFFF), np.uint64(32)
+    middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    return (x >> half) * (y >> half) + (middle >> half) + (other >> half)
+'''),
+    "mulhi_i64": (("mulhi_u64",), '''
+@njit(**OPTIONS)
+def mulhi_i64(x, y):
+    """The same of signed numbers: what a negative one has too much, taken off."""
+    x, y = np.int64(x), np.int64(y)
+    return np.int64(mulhi_u64(np.uint64(x), np.uint64(y))) - (y if x < 0 else 0) - (x if y < 0 else 0)
+'''),
+    "mul24": ((), '''
+@njit(**OPTIONS)
+def mul24(x, y, signed):
+    """The product of the low 24 bits of each."""
+    x, y = np.int64(x) << 40, np.int64(y) << 40
+    if signed:
+        return (x >> 40) * (y >> 40)
+    return ((x >> 40) & 0xFFFFFF) * ((y >> 40) & 0xFFFFFF)
+'''),
+    "dp4a": ((), '''
+@njit(**OPTIONS)
+def dp4a(x, y, total, signed):
+    """``total`` and the products of four bytes each."""
+    for i in range(4):
+        a, b = (np.int64(x) >> (8 * i)) & 0xFF, (np.int64(y) >> (8 * i)) & 0xFF
+        if signed:
+            a, b = (a ^ 0x80) - 0x80, (b ^ 0x80) - 0x80
+        total += a * b
+    return total
+'''),
     "byte_perm": ((), '''
 @njit(**OPTIONS)
 def byte_perm(x, y, selector):

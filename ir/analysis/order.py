@@ -12,6 +12,7 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Continue,
+    Decl,
     Fence,
     GridDependency,
     If,
@@ -22,7 +23,7 @@ from ktc.ir.nodes import (
     TileMmaWait,
 )  # fmt: skip
 from ktc.ir.purity import is_removable, is_volatile
-from ktc.ir.walk import stmt_exprs, walk
+from ktc.ir.walk import assigned, loads_in, stmt_exprs, used, walk
 
 PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, GridDependency, InlineAsm, RawStmt, TileMmaWait)
 JUMPS = (Break, Continue, Return)
@@ -45,6 +46,13 @@ def is_exit(s: Stmt) -> TypeGuard[If]:
 def jump(body: Body) -> Stmt | None:
     """The first ``break``, ``continue`` or ``return`` of ``body``, None if control only falls through."""
     return next((s for s in walk(body) if isinstance(s, JUMPS)), None)
+
+
+def is_name(s: Stmt, body: Body) -> bool:
+    """Whether ``s``, in front of ``body``, names a value that ``body`` may as well compute wherever it wants."""
+    if not isinstance(s, Decl) or s.init is None or not is_removable(s.init) or any(loads_in(s.init)):
+        return False
+    return not (used(s.init) | {s.sym}) & assigned(body)
 
 
 def places(*stmts: Stmt | None) -> tuple[Loc, ...]:

@@ -202,7 +202,9 @@ def _rejoined(e: Binary, facts: Facts) -> Expr | None:
         for digit in (f for f in factors if isinstance(f, Binary) and f.op == "%"):
             times_it = quotient({factors: k}, {(digit,): 1})
             assert times_it is not None
-            quotients = times(times({(Binary("/", digit.a, digit.b),): 1}, facts.polynomial(digit.b)), times_it)
+            over = Binary("/", digit.a, digit.b)
+            whole = _nested(over, facts) or over  # as it would stand there
+            quotients = times(times({(whole,): 1}, facts.polynomial(digit.b)), times_it)
             if not quotients or any(p.get(f) != v for f, v in quotients.items()):  # none: the divisor is 0
                 continue
             rest = minus(minus(p, quotients), {factors: k})

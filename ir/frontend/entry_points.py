@@ -291,13 +291,25 @@ def load_entity(
                 instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
                 whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
                 followed = HostLaunch(lowering, site, params, host, instance, whole)
-                launch, more = followed.launch()
+                launch, more = with_blocks(*followed.launch())
                 launch, params = with_callers(followed, launch, callers), (*params, *more)
             except KtcError as error:
                 if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
                     raise
                 launch = None  # such host code is no fault of the kernel: the workload gives the launch
         return without_unused_axes(lowering.lower(entity, inside, params, launch))
+
+
+def with_blocks(launch: Launch, host: tuple[Param, ...]) -> tuple[Launch, tuple[Param, ...]]:
+    """``launch`` and the host's numbers that it is made of.
+
+    Raises:
+        KtcError: E-LAUNCH-EMPTY, it has no blocks, as where a program divides its constants without rounding up: nobody
+            can mean that, and what the kernel is for cannot be seen from it.
+    """
+    if empty := [axis for axis, e in zip("xyz", launch.grid) if evaluate(e, {}) == 0]:
+        raise KtcError("E-LAUNCH-EMPTY", f"grid.{empty[0]} is 0 at this launch: nothing runs")
+    return launch, host
 
 
 def choose_kernel(

@@ -12,6 +12,7 @@ from ktc.ir.null_pointers import known_nulls
 from ktc.ir.text import print_expr
 from ktc.ir.walk import map_expr
 
+from .reference import FormulaError
 from .workloads import Workload
 
 
@@ -20,14 +21,30 @@ def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | 
     return workload.scalars(sizes)
 
 
+def integers_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Those of them that are integers: a factor may have no value where these have."""
+    whole = (a for a in workload.args if a.role == "scalar" and a.value is not None and not workload.is_real(a))
+    return {a.name: int(workload.value(a, sizes)) for a in whole}
+
+
 def runnable(
     kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
 ) -> bool:
-    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false.
+    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false, and
+    every argument has a value (``1.0 / (n - 1)`` has none where n is 1).
 
     ``known``: the scalar arguments for them, if somebody has them already.
     """
     return not unmet(kernel, workload, sizes, known)
+
+
+def has_values(workload: Workload, sizes: Mapping[str, int]) -> bool:
+    """Whether each scalar argument has a value at these sizes."""
+    try:
+        scalars_of(workload, sizes)
+    except FormulaError:
+        return False
+    return True
 
 
 def is_launched(
@@ -39,7 +56,10 @@ def is_launched(
     if not asked:
         return True
     holding = (e for e in asked if all(_holds(e, kernel, scalars_of(workload, s.sizes)) for s in workload.scenarios))
-    scalars = scalars_of(workload, sizes) if known is None else known
+    try:
+        scalars = scalars_of(workload, sizes) if known is None else known
+    except FormulaError:
+        return False
     return all(_holds(e, kernel, scalars) for e in holding)
 
 
@@ -53,7 +73,10 @@ def unmet(
     kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
 ) -> str:
     """What ``kernel`` takes for granted that is not so for these sizes; '' if it runs for them. ``known``: as above."""
-    scalars = scalars_of(workload, sizes) if known is None else known
+    try:
+        scalars = scalars_of(workload, sizes) if known is None else known
+    except FormulaError as e:
+        return f"a value of every argument ({e.message})"
     env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
     for p in kernel.params:
         v = env.get(p.sym.name)

@@ -8,7 +8,6 @@ where somebody says that the two kernels are alike there as well. So are divisor
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +24,9 @@ from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import Memo, apply_script
 
 from .printing import printed
+
+SECONDS = 10.0
+"""How long facts are taken away where nobody says: large kernels take that long for one comparison."""
 
 Alike = Callable[[Kernel, Kernel], bool]
 """Whether a rewrite does what its original does for all sizes that the facts of the two allow."""
@@ -47,7 +49,7 @@ class Resting:
 
 
 def least_assuming(
-    original: Kernel, script: str, emitted: Emitted, target: str, alike: Alike, seconds: float = math.inf
+    original: Kernel, script: str, emitted: Emitted, target: str, alike: Alike, seconds: float = SECONDS
 ) -> Resting:
     """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
 

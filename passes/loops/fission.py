@@ -7,8 +7,8 @@ before                                          after fission{loop=i at=1}
                                                       c[i] = b[i] + 1.0
 
 Legal when no iteration's first part needs what an earlier iteration's second part made. Values that the second part
-needs are computed again where that gives the same (pure expressions, loads that nothing overwrites in between);
-other scalars that cross the cut refuse.
+needs are computed again where that gives the same (pure expressions, loads that nothing overwrites in between), or
+read from where the first part has stored them; other scalars that cross the cut refuse.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ktc.ir.analysis.dependence import carried_scalars, conflict, may_alias, noa
 from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.analysis.touches import touches
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Stmt, Store, Sym, fresh
+from ktc.ir.nodes import Atomic, Body, Decl, Expr, For, Load, Par, Stmt, Store, Sym, Var, fresh
 from ktc.ir.purity import is_removable
-from ktc.ir.types import Array
+from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, used, used_in, walk, walk_expr
 from ktc.passes.core.argument_kinds import Loop, Place
 from ktc.passes.core.arguments import required
@@ -132,7 +132,8 @@ def _touched(body: Body) -> set[Sym]:
 
 
 def _recomputed(first: Body, second: Body, apart: Collection[Sym]) -> tuple[Decl, ...] | Sym:
-    """Declarations of ``first`` that ``second`` can compute again; the first symbol for which that is not so.
+    """Declarations of ``first`` that ``second`` can compute again, or read from where ``first`` stores them; the first
+    symbol for which that is not so.
 
     ``apart``: buffers that overlap no other one.
     """
@@ -147,15 +148,35 @@ def _recomputed(first: Body, second: Body, apart: Collection[Sym]) -> tuple[Decl
         d = own.get(sym)
         if d is None or d.init is None or isinstance(sym.type, Array) or sym in written or sym in assigned(second):
             return sym
-        loads = {x.buffer for x in walk_expr(d.init) if isinstance(x, Load)}
-        if not is_removable(d.init) or _overwritten(loads, written, apart):
-            return sym
-        if (used(d.init) - loads) & written:
-            return sym
+        if not _gives_the_same(d.init, written, apart):
+            stored = _stored(d, first, apart)
+            if stored is None:
+                return sym
+            d = dataclasses.replace(d, init=stored)
+        assert d.init is not None
         needed |= used(d.init) & inside
         done.add(sym)
         out.append(d)
-    return tuple(sorted(out, key=first.index))
+    places = {s.sym: at for at, s in enumerate(first) if isinstance(s, Decl)}
+    return tuple(sorted(out, key=lambda d: places[d.sym]))
+
+
+def _gives_the_same(e: Expr, written: set[Sym], apart: Collection[Sym]) -> bool:
+    """Whether ``e`` has the value that it had before ``written`` changed."""
+    loads = {x.buffer for x in walk_expr(e) if isinstance(x, Load)}
+    return is_removable(e) and not _overwritten(loads, written, apart) and not (used(e) - loads) & written
+
+
+def _stored(d: Decl, first: Body, apart: Collection[Sym]) -> Load | None:
+    """Where the variable of ``d`` is after ``first``: the element that it was stored in, as it is, and that nothing in
+    ``first`` overwrites then."""
+    for at, s in enumerate(first):
+        if not isinstance(s, Store) or s.width != 1 or s.value != Var(d.sym):
+            continue
+        found, later = Load(s.buffer, s.index), assigned(first[at + 1 :])
+        if scalar_of(s.buffer.type) == d.sym.type and _gives_the_same(found, later, apart):
+            return found
+    return None
 
 
 def _overwritten(loads: set[Sym], written: set[Sym], apart: Collection[Sym]) -> bool:

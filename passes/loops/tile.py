@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.order import places
+from ktc.ir.analysis.order import is_name, places
 from ktc.ir.arith import REWRITES, facts_of, simplified
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.integer_casts import without_index_casts
@@ -45,6 +45,7 @@ from ktc.ir.nodes import (
     Break,
     Call,
     Const,
+    Decl,
     Dist,
     Expr,
     For,
@@ -222,11 +223,12 @@ def _by_groups(s: For, tile: Sym, stride: Expr) -> Body:
 
 
 def check_band(band: Sequence[Par]) -> None:
-    """``band`` is a perfect nest of parallel loops with independent bounds, or it is refused."""
+    """``band`` is a nest of parallel loops with independent bounds and nothing but names of values in between, or it is
+    refused."""
     for outer, inner in itertools.pairwise(band):
-        if len(outer.body) != 1 or outer.body[0] != inner:
+        if not outer.body or outer.body[-1] != inner or not all(is_name(d, inner.body) for d in outer.body[:-1]):
             raise _no_nest(outer, inner)
-    indices: set[Sym] = {s.var for s in band}
+    indices: set[Sym] = {s.var for s in band} | {d.sym for s in band[:-1] for d in s.body if isinstance(d, Decl)}
     for s in band:
         if (used(s.lo) | used(s.hi)) & indices:
             names = ", ".join(sorted(f"'{v.name}'" for v in (used(s.lo) | used(s.hi)) & indices))
@@ -270,7 +272,7 @@ def _tile_band(kernel: Kernel, band: Sequence[Par], sizes: Sequence[Expr]) -> St
         count = simplified(count, here) if whole else count
         tiles.append(Par(var=tile, lo=cast(i32(0), ty), hi=count, dist=outer_dist, body=(), loc=s.loc))
         inners.append(dataclasses.replace(s, lo=start, hi=end, dist=inner_dist))
-    nest: Body = band[-1].body
+    nest: Body = (*(d for s in band[:-1] for d in s.body[:-1]), *band[-1].body)  # names go in, where each is computed
     for p in reversed([*tiles, *inners]):
         nest = (dataclasses.replace(p, body=nest),)
     return nest[0]

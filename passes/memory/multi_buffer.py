@@ -52,7 +52,7 @@ from ktc.ir.nodes import (
     Sym,
     has_bodies,
 )  # fmt: skip
-from ktc.ir.walk import used_in, walk
+from ktc.ir.walk import assigned, used_in, walk
 from ktc.passes.core.argument_kinds import Loops, Size
 from ktc.passes.core.arguments import knob, option, required
 from ktc.passes.core.base import Pass, Site
@@ -60,7 +60,7 @@ from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, accepted, allowed, attempted
 from ktc.passes.core.script import KnobRef
 from ktc.passes.loops.tile import counted
-from ktc.passes.shared.tiles import copied, is_blocked, is_copy, paths
+from ktc.passes.shared.tiles import copied, is_blocked, is_copy, paths, places_of_copies
 
 from .tile_pipeline import Ahead, Pipeline, destinations, pipelined
 
@@ -159,6 +159,8 @@ def _pipeline(kernel: Kernel, s: For) -> Pipeline:
         raise Refusal("E-BUFFER-FLOW", "an address of a staged array is taken", locs)
     if destinations(rest) & arrays:
         raise Refusal("E-BUFFER-FLOW", "the round writes a staged array itself", locs)
+    if places_of_copies(head) & assigned(s.body):
+        raise Refusal("E-BUFFER-FLOW", "where the next round's tiles lie is only known in that round", locs)
     for name in _leaking(path[-2], s, arrays):
         why = f"'{name}' is used outside '{s.var.name}' too, where nothing fills it first"
         raise Refusal("E-BUFFER-FLOW", why, locs)
@@ -205,6 +207,8 @@ def _check_producer(kernel: Kernel, p: Pipeline, slack: int) -> None:
         raise Refusal("E-BUFFER-COPIES", "a producer makes asynchronous copies", locs, "run async-copy first")
     if slack:
         raise Refusal("E-BUFFER-STAGES", "how long a buffer rests is derived with a producer", locs, "leave slack out")
+    if places_of_copies(p.head):
+        raise Refusal("E-BUFFER-COPIES", "where the tiles lie is in the threads' registers", locs, "leave by out")
     inside = {id(x) for x in walk((p.loop,))}
     for x in walk(kernel.body):
         if id(x) in inside or isinstance(x, Alloc):

@@ -255,6 +255,7 @@ class Raise(Pass[NoArguments]):
         from ktc.passes.raising.check.work_budget import is_unchecked
 
         from .lanes.lane_loops import vectors_kept
+        from .loops_of_one import in_parts
         from .normalise.offsets import from_row_starts
         from .raise_report import assumed_apart, assumed_unseen, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
@@ -288,6 +289,8 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 wrong = reference.differs_at_once(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
+            if not wrong and _not_lowered(raised) and (parts := in_parts(raised)) is not None:
+                raised = parts
             if not wrong and (wrong := _not_lowered(raised)):  # found out in the time of one run
                 known = of_known_size(raised, launch)
                 wrong = _not_lowered(known) if known is not raised else wrong

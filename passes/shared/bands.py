@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, For, If, Par, Reduce, Stmt
+from ktc.ir.nodes import Body, For, If, Par, Reduce, Stmt
 from ktc.ir.walk import map_body
 
 from .tiles import is_blocked, paths
@@ -38,9 +38,10 @@ def _has_blocks(s: Par) -> bool:
     return any(lv.kind in ("block", "cluster") for lv in s.dist)
 
 
-def with_arrays(kernel: Kernel, region: For | Par, band: Stmt, arrays: Sequence[Alloc], instead: Body) -> Kernel:
+def with_arrays(kernel: Kernel, region: For | Par, band: Stmt, arrays: Sequence[Stmt], instead: Body) -> Kernel:
     """``kernel`` with ``instead`` in the place of ``band``, which stands right in ``region``. ``arrays`` are declared
-    before a serial loop, whose next rounds may want them, and inside a loop over blocks."""
+    (and filled, those that are for all rounds) before a serial loop, whose next rounds may want them, and inside a loop
+    over blocks."""
 
     def placed(s: Stmt) -> Stmt | Body:
         if not isinstance(s, For | Par) or type(s) is not type(region) or s.var != region.var:

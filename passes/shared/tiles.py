@@ -156,10 +156,11 @@ def split_copies(body: Body) -> tuple[Body, Body, Body]:
 
 
 def is_copy(s: Stmt) -> bool:
-    """Whether ``s`` is a nest of parallel loops around stores to shared memory of what global memory holds."""
+    """Whether ``s`` is a nest of parallel loops around stores to shared memory of what global memory holds. Where that
+    is may be kept in registers (:func:`places_of_copies`)."""
     if not isinstance(s, Par):
         return False
-    if any(isinstance(e, Load) and isinstance(e.buffer.type, Array) for e in all_exprs((s,))):
+    if any(isinstance(e.buffer.type, Array) and not is_local_array(e.buffer) for e in _loads((s,))):
         return False
     for x in walk(s.body):
         if isinstance(x, Store):
@@ -168,6 +169,15 @@ def is_copy(s: Stmt) -> bool:
         elif not isinstance(x, Par | For | Decl | If | AsyncCopy):
             return False
     return True
+
+
+def places_of_copies(copies: Body) -> set[Sym]:
+    """The arrays in registers that ``copies`` read."""
+    return {e.buffer for e in _loads(copies) if is_local_array(e.buffer)}
+
+
+def _loads(body: Body) -> Iterator[Load]:
+    return (e for e in all_exprs(body) if isinstance(e, Load))
 
 
 def filled(body: Body) -> Iterator[Sym]:

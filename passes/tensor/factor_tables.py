@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ktc.ir.arith.affine import cancelled, is_unit_stride
-from ktc.ir.arith.loop_extents import Extent, extent_of
+from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import add, binary, cast, i32, mul, simplify
 from ktc.ir.nodes import (
@@ -21,7 +21,6 @@ from ktc.ir.nodes import (
     Const,
     Dist,
     Expr,
-    For,
     Level,
     Load,
     Par,
@@ -41,18 +40,7 @@ from ktc.ir.walk import (
 )
 from ktc.passes.memory.tile_copy import spread
 
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two loops that a factor depends on: how far it runs at most, and what else ends it."""
-
-    loop: For | Par
-    size: Expr
-    extent: Extent
-
-    @property
-    def start(self) -> Expr:
-        return self.loop.init if isinstance(self.loop, For) else self.loop.lo
+from .summed_tiles import Side
 
 
 @dataclass(frozen=True)
@@ -143,4 +131,4 @@ def runs_along(value: Expr, terms: Sym, across: Sym) -> bool:
     return bool(both) and all(is_unit_stride(x.index[-1], across) for x in both)
 
 
-__all__ = ["Factor", "Side", "fill", "runs_along"]
+__all__ = ["Factor", "fill", "runs_along"]

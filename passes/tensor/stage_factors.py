@@ -25,16 +25,15 @@ threads around it, of known extents, and reads nothing that the kernel writes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.order import pinned, places
+from ktc.ir.analysis.order import places
 from ktc.ir.arith.affine import is_unit_stride
 from ktc.ir.arith.integer_casts import without_casts
 from ktc.ir.arith.kernel_facts import facts_of
-from ktc.ir.arith.loop_extents import extent_of
 from ktc.ir.arith.trust import REWRITES
 from ktc.ir.fields import with_children
 from ktc.ir.fold import add, cast, evaluate, simplify, sub
@@ -42,9 +41,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Binary,
-    Body,
     Const,
-    Decl,
     Expr,
     For,
     Load,
@@ -65,7 +62,6 @@ from ktc.ir.walk import (
     map_expr,
     substitute_expr,
     used,
-    used_in,
     walk,
     walk_expr,
 )
@@ -78,10 +74,10 @@ from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.memory.region_reads import written_over
 from ktc.passes.memory.swizzle_shared import UNIT
 from ktc.passes.memory.tile_copy import thread_levels
-from ktc.passes.shared.bands import Band, band_around, with_arrays
-from ktc.passes.shared.tiles import paths
+from ktc.passes.shared.bands import Band, with_arrays
 
-from .factor_tables import Factor, Side, fill, runs_along
+from .factor_tables import Factor, fill, runs_along
+from .summed_tiles import Side, side_of, summed_tile, without_unused
 from .whole_floats import as_integer, holds, whole_values
 
 MOST = 8192
@@ -132,35 +128,25 @@ class Found:
 
 def _found(kernel: Kernel, loop: For, held: Scalar | None) -> Found:
     """The factors of the sums in the tile inside of ``loop``; ``held``: of whole numbers, which this type has."""
-    locs = places(loop)
-    inner = [
-        s for s in walk(loop.body) if isinstance(s, For) and not any(isinstance(x, For | Par) for x in walk(s.body))
-    ]
-    if len(inner) != 1:
-        raise Refusal("E-FACTOR-LOOP", f"'{loop.var.name}' holds no single serial loop that adds up a tile", locs)
-    (sums,) = inner
-    band = band_around(kernel, sums)
-    if band is None or band.region is not loop or pinned(band.loop.body) is not None:
-        why = f"the sums of '{sums.var.name}' stand in no loop over the block's threads right inside '{loop.var.name}'"
-        raise Refusal("E-FACTOR-LOOP", why, locs, "register-tile turns a serial loop out")
-    path = next(p for p in paths((band.loop,)) if p[-1] is sums)[:-1]
-    tile = [s for s in path if isinstance(s, Par)]
-    if len(tile) != len(path) or len(tile) < 2:
-        why = f"'{sums.var.name}' does not stand right inside of two parallel loops or more"
-        raise Refusal("E-FACTOR-LOOP", why, locs)
-    reader = _Reader(kernel, sums, tile, held)
+    found = summed_tile(kernel, loop, "E-FACTOR-LOOP")
+    sums = found.sums
+    if not isinstance(sums, For):
+        raise Refusal(
+            "E-FACTOR-LOOP", f"'{sums.var.name}' is no serial loop any more", places(sums), "before tensorize"
+        )
+    reader = _Reader(kernel, sums, found.tile, held)
     map_body(sums.body, lambda s: with_children(s, reader.read))
     if not reader.factors:
         why = "no value is computed of elements that depend on the sum's loop and one other alone"
         which = f", and is a whole number that {held} has" if held is not None else ""
-        raise Refusal("E-FACTOR-NONE", why + which, locs)
-    return Found(band, sums, reader.reads, tuple(reader.factors.values()))
+        raise Refusal("E-FACTOR-NONE", why + which, places(loop))
+    return Found(found.band, sums, reader.reads, tuple(reader.factors.values()))
 
 
 class _Reader:
     """The factors that the expressions of ``sums`` are made of."""
 
-    def __init__(self, kernel: Kernel, sums: For, tile: list[Par], held: Scalar | None) -> None:
+    def __init__(self, kernel: Kernel, sums: For, tile: Sequence[Par], held: Scalar | None) -> None:
         self.kernel, self.sums, self.tile, self.held = kernel, sums, tile, held
         self.facts = facts_of(kernel, REWRITES)
         self.names = definitions(kernel.body, loads=True)
@@ -209,7 +195,7 @@ class _Reader:
         )
 
     def _factor(self, value: Expr, across: Par) -> Factor:
-        sides = [self._side(self.sums), self._side(across)]
+        sides = [side_of(x, "E-FACTOR-SIZE") for x in (self.sums, across)]
         knobs = largest(self.kernel)
         sizes = [evaluate(s.size, knobs) for s in sides]
         most = MOST if self.held is None else 2 * MOST
@@ -243,13 +229,6 @@ class _Reader:
         inside = Binary(e.op, cast(place, scalar_of(e.type)), e.b)
         return inside if e.op == "%" else add(simplify(Binary("/", start, e.b)), inside)
 
-    def _side(self, s: For | Par) -> Side:
-        reach = extent_of(s)
-        if reach is None or reach.cap is None:
-            why = f"how often '{s.var.name}' runs is not known before launch"
-            raise Refusal("E-FACTOR-SIZE", why, places(s), "tile makes a loop of known length out of a long one")
-        return Side(s, reach.cap, reach)
-
 
 def _is_packed(value: Expr, v: Sym) -> bool:
     """Whether words that ``value`` takes apart hold several places of ``v`` in a row each."""
@@ -267,7 +246,7 @@ def _from(v: Sym, start: Expr) -> Expr:
 
 def _staged(kernel: Kernel, found: Found) -> Kernel:
     threads = thread_levels(kernel.body)
-    reading = _without_unused(map_body((found.band.holder,), lambda s: _read_instead(s, found)))
+    reading = without_unused(map_body((found.band.holder,), lambda s: _read_instead(s, found)))
     fills = tuple(fill(f, threads) for f in found.factors)
     arrays = [Alloc(f.sym, align=16) for f in found.factors]
     return with_arrays(kernel, found.band.region, found.band.holder, arrays, (*fills, *reading))
@@ -281,20 +260,6 @@ def _read_instead(s: Stmt, found: Found) -> Stmt:
         return found.reads[e] if e in found.reads else with_children(e, read)
 
     return dataclasses.replace(s, body=map_body(s.body, lambda x: with_children(x, read)))
-
-
-def _without_unused(band: Body) -> Body:
-    """``band`` without names of values that only factors were made of."""
-    while True:
-        known = used_in(band) | assigned(band)
-        unused = [d for d in walk(band) if isinstance(d, Decl) and d.sym not in known and _is_idle(d)]
-        if not unused:
-            return band
-        band = map_body(band, lambda s, unused=unused: None if s in unused else s)  # type: ignore[misc]
-
-
-def _is_idle(d: Decl) -> bool:
-    return d.init is None or is_removable(d.init)
 
 
 __all__ = ["StageFactors"]

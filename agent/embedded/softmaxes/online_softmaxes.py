@@ -1,4 +1,4 @@
-"""Attention as a thread (or several) a row writes it: one sweep over the keys, several rows a block.
+"""Attention as a thread (or several, or a block) a row writes it: one sweep over the keys, several rows a block.
 
     par row: reduce(max) over keys of a dot product, sums of exponentials below it times rows of values
 
@@ -28,7 +28,7 @@ from ktc.passes.lowering.value_facts import ACCESS_BYTES
 from ktc.passes.shared.tiles import paths
 
 from ..nest_shapes import Idea
-from ..trials import after
+from ..trials import after, wherever
 from .row_tiles import RowTile, row_tiles
 
 Able = Callable[[str], bool]
@@ -62,32 +62,43 @@ class Attention:
 
 def online_softmaxes(raised: Kernel, units: int, seen: Sequence[KernelFacts], able: Able) -> Iterator[Idea]:
     """Steps after ``raise`` with why and a guess of the gain; ``seen``: facts of ``raised`` at the sizes tuned for."""
+    for before, kernel in _forms(raised):
+        for site in PASSES["online-softmax"].sites(kernel):
+            found = attention(kernel, str(site.step.kwargs["loop"]))
+            for f in seen if found is not None else ():
+                assert found is not None
+                yield from islice(_ideas(kernel, before, found, units, f, able), TILES_TRIED)
+
+
+def _forms(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """``raised`` as sweeps of parallel loops, each with the steps that lead to it: without the scores that a block
+    keeps of its row, where it does, and as it is."""
     normal = after(raised, "normalise")
     before, kernel = ("", raised) if normal is None else ("normalise | ", normal)
-    for site in PASSES["online-softmax"].sites(kernel):
-        found = attention(kernel, str(site.step.kwargs["loop"]))
-        for f in seen if found is not None else ():
-            assert found is not None
-            yield from islice(_ideas(kernel, before, found, units, f, able), TILES_TRIED)
+    computed, again = wherever(kernel, "rematerialize")
+    if computed:
+        yield before + computed, again
+    yield before, kernel
 
 
 def attention(kernel: Kernel, loop: str) -> Attention | None:
-    """What the softmax of ``loop`` looks like; None where rows are not a loop over threads, or their elements are no
-    loops of one length."""
+    """What the softmax of ``loop`` looks like; None where rows are no loop over threads, and no loop over blocks that
+    read the same keys, or their elements are no loops of one length."""
     keys = find_loop(kernel, loop)
     if isinstance(keys, Refused) or not isinstance(keys, For | Reduce):
         return None
     path = next(p for p in paths(kernel.body) if p[-1] is keys)
     around = [s for s in path[:-1] if isinstance(s, Par)]
     threads = [s for s in around if any(lv.kind != "block" for lv in s.dist)]
-    if len(around) != len(path) - 1 or len(threads) != 1 or around[-1] is not threads[0]:
+    if not around or len(around) != len(path) - 1 or threads not in ([], around[-1:]):
         return None
-    rows = threads[0]
+    rows = around[-1]
     along = tuple(_elements(rows.body, keys))
     lengths = {s.hi for s in along if is_const(s.lo, 0)}
     if len(lengths) != 1 or not all(is_const(s.lo, 0) for s in along):
         return None
-    return Attention(keys, rows, along, lengths.pop())
+    found = Attention(keys, rows, along, lengths.pop())
+    return found if threads or _shared_rows(found) else None
 
 
 def _elements(body: Sequence[Stmt], keys: For | Reduce) -> Iterator[Par | Reduce]:
@@ -130,8 +141,9 @@ def _ideas(kernel: Kernel, before: str, a: Attention, units: int, f: KernelFacts
 
 
 def _stems(kernel: Kernel, along: Sequence[Par | Reduce]) -> list[str] | None:
-    """What the source calls the loops, if it calls no other so; None if it does."""
-    mine = {s.var for s in along}
+    """What the source calls the loops, if it calls no other so; None if it does. Those inside of them compute scores
+    again, which one sweep does not."""
+    mine = {s.var for s in walk(tuple(along)) if isinstance(s, For | Par | Reduce)}
     stems = dict.fromkeys(s.var.stem for s in along)
     others = (s for s in walk(kernel.body) if isinstance(s, For | Par | Reduce) and s.var not in mine)
     return None if any(s.var.stem in stems for s in others) else list(stems)

@@ -421,6 +421,27 @@ template <typename T, int Size = 32, int Arch = 0> struct WarpReduce {
   }
   __device__ T Sum(T input) { return Reduce(input, cub::Sum()); }
   __device__ T Sum(T input, int valid) { return Reduce(input, cub::Sum(), valid); }
+  // Segments of lanes: each one's result is its first lane's. ``ends``: the last lanes of segments, a bit a lane.
+  template <typename Op> __device__ T __segmented(T input, unsigned int ends, Op op) {
+    const int lane = __lane();
+    const int last = __ffs((int)((ends & (~0u << lane)) | (1u << (Size - 1)))) - 1;
+    return __reduce_lanes<Size>(__mask(), lane, last, input, op);
+  }
+  __device__ unsigned int __flags(bool flag) {
+    return (__ballot_sync(__mask(), flag) & __mask()) >> (__thread_of_block() % 32u / Size * Size);
+  }
+  template <typename Flag, typename Op> __device__ T HeadSegmentedReduce(T input, Flag head, Op op) {
+    return __segmented(input, __flags(head) >> 1, op);
+  }
+  template <typename Flag, typename Op> __device__ T TailSegmentedReduce(T input, Flag tail, Op op) {
+    return __segmented(input, __flags(tail), op);
+  }
+  template <typename Flag> __device__ T HeadSegmentedSum(T input, Flag head) {
+    return HeadSegmentedReduce(input, head, cub::Sum());
+  }
+  template <typename Flag> __device__ T TailSegmentedSum(T input, Flag tail) {
+    return TailSegmentedReduce(input, tail, cub::Sum());
+  }
 };
 template <typename T, int Size = 32, int Arch = 0> struct WarpScan {
   using TempStorage = __unused;

@@ -60,7 +60,9 @@ def rank(arg: Type, param: Type) -> int | None:
     if isinstance(param, FunctionType) and isinstance(arg, FunctionType):
         return EXACT
     if isinstance(param, RecordType) or isinstance(arg, RecordType):
-        return USER if isinstance(arg, Scalar | RecordType) and isinstance(param, RecordType | Scalar) else None
+        if isinstance(param, RecordType):
+            return USER if isinstance(arg, Scalar | RecordType | Pointer | CArray | Vec) else None  # by a constructor
+        return USER if isinstance(arg, RecordType) and isinstance(param, Scalar) else None
     if isinstance(param, Vec | Auto):
         return EXACT if isinstance(param, Auto) else None
     return None

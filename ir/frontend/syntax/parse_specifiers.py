@@ -108,6 +108,13 @@ class SpecifierParser(AmbiguityParser):
         elif tok.value in ("__launch_bounds__", "__cluster_dims__", "__maxnreg__"):
             add((tok.value, args), "function")
 
+    def _parse_alignment_specifier(self) -> c_ast.Alignas:
+        """``alignas(16)``; ``alignas(float)``, which asks for what ``alignas(alignof(float))`` does."""
+        found = super()._parse_alignment_specifier()
+        if isinstance(found.alignment, c_ast.Typename):
+            found.alignment = c_ast.UnaryOp("alignof", found.alignment, found.coord)
+        return found
+
     def _parse_attributes(self, add) -> None:
         """``__attribute__((...))`` after its first bracket: packing and alignment count, the rest is skipped."""
         depth = 1

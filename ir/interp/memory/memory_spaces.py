@@ -97,9 +97,10 @@ class Buffer:
 
     @cached_property
     def _limits(self) -> tuple[np.ndarray, ...]:
-        """The extents, and that of an element: as arrays they are compared in half the time."""
+        """The extents, and that of an element: as arrays they are compared in half the time. Nothing is within a
+        negative one, which sizes that no caller passes may give a shared array."""
         extents = self.dims if self.dims is not None else (self.size // self.lanes,)
-        return tuple(np.array(n, WORD) for n in (*extents, self.lanes))
+        return tuple(np.array(max(n, 0), WORD) for n in (*extents, self.lanes))
 
     def holds(self, at: Any) -> bool:
         """Whether all places, of one index, are there."""

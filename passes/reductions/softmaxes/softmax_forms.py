@@ -47,7 +47,7 @@ from .weighted_sums import Softmax, WeightedSum
 @dataclass
 class Form:
     """A softmax in the list ``before``, ``loop``, ``behind``. ``sums`` are those that a statement finds, by its ``id``;
-    ``kept`` is the variable of a maximum that ``loop`` itself keeps."""
+    ``kept`` is the variable of a maximum that ``loop`` itself keeps, ``copies`` are names for others behind it."""
 
     kernel: Kernel
     before: Body
@@ -57,6 +57,7 @@ class Form:
     sums: dict[int, list[WeightedSum]] = field(default_factory=dict)
     names: dict[Sym, Expr] = field(init=False)
     kept: Sym | None = None
+    copies: dict[Sym, Expr] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         block = (*self.before, self.loop, *self.behind)
@@ -76,6 +77,7 @@ class Form:
         self.softmax = Softmax(self.loop)
         sweeps = list(over_positions(self.behind, self.loop, self.names))
         late: set[Sym] = set()
+        changed = assigned(self.behind)
         for s in self.behind:
             mine = [x for x in sweeps if any(x is y for y in walk((s,)))]
             for x in mine:
@@ -84,19 +86,22 @@ class Form:
                 self.sums[id(x)] = self.softmax.sums[known:]
             if mine:
                 late |= {w.target for w in self.softmax.sums}
+            elif isinstance(s, Decl) and isinstance(s.init, Var) and not {s.sym, s.init.sym} & changed:
+                self.copies[s.sym] = self.copies.get(s.init.sym, s.init)
             elif isinstance(s, Decl) and s.init is not None and used(s.init) & (late | {self.loop.accs[0].sym}):
                 late.add(s.sym)
         return list(sweeps)
 
     def _take(self, s: Stmt, sweep: For | Par | Reduce, late: set[Sym]) -> None:
         if s is sweep:
-            self.softmax.take(sweep, {}, late)
+            self.softmax.take(sweep, self.copies, late)
             return
         if not isinstance(s, Par) or not any(x is sweep for x in s.body) or used(s.lo):
             why = f"the loop over '{sweep.var.name}' stands in other loops than one parallel one from 0"
             raise Refusal("E-SOFTMAX-USE", why, places(s))
         named = {x.sym: x.init for x in s.body if isinstance(x, Decl) and x.init is not None}
-        self.softmax.take(sweep, {n: e for n, e in named.items() if n not in assigned(s.body)}, late, s)
+        fixed = {n: e for n, e in named.items() if n not in assigned(s.body)}
+        self.softmax.take(sweep, {**self.copies, **fixed}, late, s)
 
     # ------------------------------------------------------------------------------------------ a loop that keeps both
 

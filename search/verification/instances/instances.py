@@ -29,6 +29,7 @@ from .sizes import (
     Sizes,
     by_interest,
     candidates,
+    has_values,
     innermost,
     runnable,
     scalar_arguments,
@@ -320,6 +321,8 @@ def _in_rows(shape: str, sizes: Mapping[str, int]) -> int:
 
 @by_identity(REMEMBERED, subjects=2)
 def _runs(kernel: Kernel, workload: Workload, sizes: Sizes) -> bool:
+    if not has_values(workload, dict(sizes)):
+        return False
     return runnable(kernel, workload, dict(sizes), scalar_arguments(workload, sizes))
 
 

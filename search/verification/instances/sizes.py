@@ -14,7 +14,7 @@ from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import all_exprs, walk_expr
 from ktc.ir.workload import Workload
 from ktc.ir.workload.reference import names as names_in
-from ktc.ir.workload.scenario_facts import runnable, scalars_of
+from ktc.ir.workload.scenario_facts import has_values, runnable, scalars_of
 
 FIXED = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 64, 97, 128, 257)
 TILE_LIMIT = 1 << 15
@@ -91,7 +91,8 @@ def steps_of(name: str, kernels: tuple[Kernel, ...], workload: Workload) -> Step
     for base in ({n: int(v) for n, v in s.sizes.items()} for s in workload.scenarios):
 
         def allowed(s: Steps, multiples: tuple[int, ...], base: Mapping[str, int] = base) -> bool:
-            return all(runnable(k, workload, {**base, name: s.at(m)}) for m in multiples for k in kernels)
+            tried = ({**base, name: s.at(m)} for m in multiples)  # a size without arguments speaks against no step
+            return all(runnable(k, workload, at) for at in tried if has_values(workload, at) for k in kernels)
 
         for off in OFFSETS:
             steps = [Steps(1 << k, off) for k in range(8) if off == 0 or k]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
-from ktc.search.verification.instances.sizes import scalar_arguments
+from ktc.ir.workload.scenario_facts import integers_of
 
 from .first_thread import FIRST, followed
 
@@ -55,8 +55,7 @@ def least_value(maker: Maker, sizes: Mapping[str, int], name: str, holds: Callab
 
 def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:
     """Sizes, integer arguments and knobs by name."""
-    numbers = {n: v for n, v in scalar_arguments(workload, tuple(sizes.items())).items() if isinstance(v, int)}
-    return kernel.environment({**sizes, **numbers})
+    return kernel.environment({**sizes, **integers_of(workload, sizes)})
 
 
 __all__ = ["Does", "arguments", "least_value", "one_round", "rounds"]

@@ -47,7 +47,7 @@ from ktc.ir.sequences import launch_kernels
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk
 from ktc.ir.workload import Workload
-from ktc.ir.workload.scenario_facts import runnable, scalars_of
+from ktc.ir.workload.scenario_facts import integers_of, runnable
 
 from .formulas import increment
 from .intervals import Interval, elements_of, is_whole
@@ -122,7 +122,7 @@ def _arguments(
         usual = {n: int(v) for n, v in s.sizes.items()}
         for values in itertools.islice(itertools.product(*ends.values()), 32):
             sizes = {**usual, **dict(zip(ends, values))}
-            args = {n: v for n, v in scalars_of(workload, sizes).items() if isinstance(v, int)}
+            args = integers_of(workload, sizes)
             if all(names[n][0] <= v <= names[n][1] for n, v in args.items() if n in names):
                 yield sizes, args
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktc.agent.build import Builder, Candidate
-from ktc.agent.embedded.block_phases import phases
+from ktc.agent.embedded.blocks.block_phases import phases
 from ktc.agent.embedded.rules import Rules
 from ktc.agent.planner import Proposal
 from ktc.ir.frontend import load

@@ -35,6 +35,11 @@ BODIES = {
     "bits":
         "o[i] = __popcll(u[i]) + __clzll(u[i]) + __ffsll(u[i]); w[i] = u[i] & n[i] | 1 ^ u[i]; w[i + 32] = "
         "u[i] & (unsigned)n[i];",
+    "products":
+        "int m = u[i]; unsigned k = u[i], l = n[i]; o[i] = __mulhi(n[i] * 12345678, m) + __mul24(n[i] << 20, m) + "
+        "__dp4a(n[i] * 70707, m, n[i]); w[i] = __umul24(l, k) + __dp4a(l, k, 9u) + __brevll(u[i]); "
+        "o[i + 32] = __mul64hi((long long)u[i] << 20, (long long)n[i] << 40); "
+        "w[i + 32] = __umul64hi(u[i] << 20, ~u[i]);",
     "atom":
         "unsigned long long x = atomicAdd(&w[i & 1], u[i]); o[i] = 0; int y = atomicAdd((int*)n2, 1); o[i + "
         "32] = 0 * x + 0 * y; atomicMax(&w[3], u[i]);",

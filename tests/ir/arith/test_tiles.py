@@ -179,3 +179,10 @@ def test_names_that_change_are_no_names() -> None:
     body = (Decl(b, op("/", v(token), v(n))), Assign(b, i32(0)))
     total = op("+", op("*", v(b), v(n)), op("%", v(token), v(n)))
     assert simplified(total, known(token, n, body=body)) == total
+
+
+def test_digits_of_digits_come_together() -> None:
+    i = v(n := size("n"))
+    thirds = op("/", i, 3)
+    upper = op("+", op("*", op("/", thirds, 3), 3), op("%", thirds, 3))
+    assert simplified(op("+", op("*", upper, 3), op("%", i, 3)), known(n)) == i

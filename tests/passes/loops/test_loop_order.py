@@ -188,7 +188,7 @@ kernel k(a: f32* {}, b: f32 const*, c: f32* restrict, n: i32, m: i32)
   launch grid(1) block(1)
   for i in 0..n
     var v: f32 = b[i]
-    a[i] = v
+    a[i] = v + 1.0
     c[i] = v * 2.0
 """
 
@@ -198,6 +198,32 @@ def test_fission_knows_of_buffers_that_are_stated_to_lie_apart() -> None:
     k = parse_kernel(STATED.format("noalias"))
     assert differs(k, applied(k, "fission{loop=i at=2}"), SIZES, lower=False) is None
     assert refused(parse_kernel(STATED.format("")), "fission{loop=i at=2}").code == "E-FISSION-SCALAR"
+
+
+@pytest.mark.parametrize("more", ["", "b[i] = v"])
+def test_fission_reads_what_the_first_part_has_stored(more: str) -> None:
+    """``b`` is overwritten before the second part could load it again: ``v`` is in ``a`` still."""
+    k = kernel(
+        f"  for i in 0..n\n    var v: f32 = b[i]\n    b[i] = 0.0\n    a[i] = v\n    c[i] = v * 2.0\n    {more}\n"
+    )
+    done = applied(k, "fission{loop=i at=3}")
+    assert "c[i_1] = v_1 * 2.0" in body_of(done) and "v_1: f32 = a[i_1]" in body_of(done)
+    assert differs(k, done, SIZES) is None
+
+
+@pytest.mark.parametrize(
+    "stores",
+    [
+        "a[i] = v\n    a[i] = 1.0",  # overwritten at once
+        "a[i / 2] = v",  # overwritten by the next iteration
+        "var at: i32 = i\n    a[at] = v\n    at = at + 1",  # where it was is known no more
+        "a[i] = v * 3.0",  # something else is stored
+    ],
+)
+def test_fission_reads_nothing_else_than_what_was_stored(stores: str) -> None:
+    k = kernel(f"  for i in 0..n\n    var v: f32 = b[i]\n    b[i] = 0.0\n    {stores}\n    c[i] = v * 2.0\n")
+    at = 3 + stores.count("\n")
+    assert refused(k, f"fission{{loop=i at={at}}}").code in ("E-FISSION-SCALAR", "E-FISSION-DEPENDENCE")
 
 
 def test_fission_of_a_serial_loop() -> None:

@@ -16,6 +16,7 @@ from ktc.ir.nodes import Const, Expr, Sym
 from ktc.ir.types import Scalar
 from ktc.ir.walk import substitute_expr, used
 
+from .equal_numbers import says_nothing, stand_ins
 from .launch_math import integer_form
 from .made_members import in_terms_of_each_other
 from .passed_values import PassedValues
@@ -54,6 +55,13 @@ class HostLaunch(PassedValues):
             reached = tuple(substitute_expr(integer_form(e), computed) for e in self._reached(effects))
             first = tuple((n, e) for n, e in self.first.items() if n not in {s.name for s in self.host.values()})
             rounds, allocated = tuple(self._rounds(effects)), tuple(self._allocated(effects))
+        alike = stand_ins(reached, {p.sym for p in self.params if not p.host})
+        if alike:
+            parts = (tuple(substitute_expr(e, alike) for e in part) for part in (grid, block, reached))
+            grid, block, reached = parts  # type: ignore[assignment]
+            shared = substitute_expr(shared, alike) if shared is not None else None
+            passed, allocated = (tuple((n, substitute_expr(e, alike)) for n, e in p) for p in (passed, allocated))
+            reached = tuple(e for e in reached if not says_nothing(e))
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
         if isinstance(shared, Const) and shared.value == 0:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ktc.ir.analysis.defs import definitions
 from ktc.ir.nodes import (
@@ -69,8 +70,11 @@ def retype_as_declared(
     names = definitions(body) if declared else {}
     renamed: dict[Sym, Sym] = {}
     for buffer, elem in declared.items():
-        found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in _accesses(body, buffer)}
-        if found == {elem} and isinstance(buffer.type, Ptr) and elem.bytes % scalar_of(buffer.type).bytes == 0:
+        if (
+            _agreed(t for _, _, t in _accesses(body, buffer)) == elem
+            and isinstance(buffer.type, Ptr)
+            and elem.bytes % scalar_of(buffer.type).bytes == 0
+        ):
             new = renamed[buffer] = fresh(buffer.name, dataclasses.replace(buffer.type, elem=elem))
             body = _rewrite(body, buffer, new, lambda e, n: _whole(e, n, names))
     return body, renamed
@@ -80,10 +84,29 @@ MOVED: Literal["moved"] = "moved"
 """The type of what is only moved from place to place within one buffer: whatever the other accesses say."""
 
 
-def _accesses(
-    body: tuple[Stmt, ...], buffer: Sym
-) -> Iterator[tuple[tuple[Expr, ...], Expr | int, Type | Literal["moved"] | None]]:
-    """(index, width, type the bits are used as) of every access; type None when it is used as it is declared."""
+@dataclass(frozen=True)
+class ConstantBits:
+    """The type of a number that is stored as it stands, as ``__int_as_float(0x7fffffff)`` is: the bits of an element of
+    any type that has as many, which is what other accesses say."""
+
+    type: Scalar
+
+
+UsedAs: TypeAlias = Type | ConstantBits | Literal["moved"] | None
+"""What the bits of an access are used as; None: as what the buffer is declared as."""
+
+
+def _agreed(accesses: Iterable[UsedAs]) -> Scalar | None:
+    """The type that all accesses use the bits as; None where they differ."""
+    types = {t for t in accesses if t != MOVED}
+    bits = {t.type for t in types if isinstance(t, ConstantBits)}
+    said = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for t in types if not isinstance(t, ConstantBits)}
+    elem = next(iter(said or bits)) if len(said or bits) == 1 else None
+    return elem if elem is not None and all(b.bytes == elem.bytes for b in bits) else None
+
+
+def _accesses(body: tuple[Stmt, ...], buffer: Sym) -> Iterator[tuple[tuple[Expr, ...], Expr | int, UsedAs]]:
+    """(index, width, what the bits are used as) of every access."""
     casts = set()
     for s in walk(body):
         if (moved := _moved(s, buffer)) is not None:
@@ -99,19 +122,25 @@ def _accesses(
             yield e.index, 1, None
     for s in walk(body):
         if isinstance(s, Store) and s.buffer == buffer:
-            bits = s.value.x.type if isinstance(s.value, Cast) and s.value.style == "bit" else None
-            yield s.index, s.width, bits if _moved(s, buffer) is None else MOVED
+            yield s.index, s.width, _stored(s.value) if _moved(s, buffer) is None else MOVED
         elif isinstance(s, Atomic) and s.buffer == buffer:
             yield s.index, 1, None
         elif isinstance(s, AsyncCopy) and buffer in (s.dst, s.src):
             yield s.dst_index if s.dst == buffer else s.src_index, s.width, None
 
 
+def _stored(value: Expr) -> UsedAs:
+    """What a store of ``value`` uses the bits as."""
+    if not isinstance(value, Cast) or value.style != "bit":
+        return None
+    number = value.x
+    return ConstantBits(number.ty) if isinstance(number, Const) and number.ty.is_int else number.type
+
+
 def _only_type(body: tuple[Stmt, ...], buffer: Sym, names: Mapping[Sym, Expr]) -> Scalar | None:
     base = scalar_of(buffer.type)
     all_accesses = list(_accesses(body, buffer))
-    found = {scalar_of(t) if isinstance(t, Scalar | Vec) else None for _, _, t in all_accesses if t != MOVED}
-    elem = found.pop() if len(found) == 1 else None
+    elem = _agreed(t for _, _, t in all_accesses)
     if elem is None or elem.bytes % base.bytes:
         return None
     n = elem.bytes // base.bytes
@@ -201,8 +230,10 @@ def _rewrite(
             return dataclasses.replace(store, buffer=new, index=index(store.index), value=value, width=width)
         if isinstance(s, Store) and s.buffer == buffer:
             assert isinstance(s.value, Cast)
-            width = int(s.value.x.type.n) if isinstance(s.value.x.type, Vec) else 1  # type: ignore[arg-type]
-            return dataclasses.replace(s, buffer=new, index=index(s.index), value=s.value.x, width=width)
+            bits, elem = s.value.x, scalar_of(new.type)
+            width = int(bits.type.n) if isinstance(bits.type, Vec) else 1  # type: ignore[arg-type]
+            kept = bits if width > 1 or bits.type == elem else Cast(elem, bits, "bit")
+            return dataclasses.replace(s, buffer=new, index=index(s.index), value=kept, width=width)
         if isinstance(s, Alloc) and s.sym == buffer:
             return dataclasses.replace(s, sym=new)
         if isinstance(s, Decl) and s.sym == buffer and s.init is not None and isinstance(s.init, Cast):

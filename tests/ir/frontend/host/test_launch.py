@@ -861,3 +861,22 @@ def test_a_kernel_that_a_function_chooses_is_found_among_others() -> None:
     """
     k = load(many + host, name="k.cu", kernel="k", template={"WIDE": "true"})
     assert k.launch is not None and print_expr(k.launch.grid[0]) == "2"  # what chooses it says so
+
+
+def test_a_launch_without_blocks_is_none() -> None:
+    """A program that forgets to round up runs nothing at its one size: that is no launch to keep to."""
+    source = """
+__global__ void add(const float* a, float* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i];
+}
+int main() {
+  const int n = 10;
+  float *a, *c;
+  int block = 256, grid = ceil(n / block);
+  add<<<grid, block>>>(a, c, n);
+}
+"""
+    assert load(source, name="k.cu").launch is None
+    rounded = load(source.replace("ceil(n / block)", "ceil(n / (float)block)"), name="k.cu").launch
+    assert rounded is not None and print_expr(rounded.grid[0]) == "1"

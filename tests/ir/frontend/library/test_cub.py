@@ -154,6 +154,22 @@ def test_warp_collectives_of_logical_warps() -> None:
     assert list(out[140:142]) == list(X[:64].reshape(2, 32).sum(1))
 
 
+@pytest.mark.parametrize("width", [32, 8])
+@pytest.mark.parametrize("kind", ["Head", "Tail"])
+def test_segments_of_lanes_are_reduced_for_their_first(kind: str, width: int) -> None:
+    out = go(
+        f"using R = cub::WarpReduce<int, {width}>; __shared__ R::TempStorage a[64 / {width}]; bool flag = t % 5 == 3; "
+        f"int sum = R(a[t / {width}]).{kind}SegmentedSum(v, flag); "
+        f"int most = R(a[t / {width}]).{kind}SegmentedReduce(v, flag, cub::Max()); out[t] = sum; out[100 + t] = most;"
+    )
+    flags, edge = np.arange(64) % 5 == 3, np.arange(64) % width
+    ends = (np.roll(flags, -1) if kind == "Head" else flags) | (edge == width - 1)
+    for t in range(64):
+        last = t + int(np.argmax(ends[t:]))
+        if t == 0 or edge[t] == 0 or ends[t - 1]:
+            assert (out[t], out[100 + t]) == (X[t : last + 1].sum(), X[t : last + 1].max())
+
+
 LOADS = "int items[3]; using L = cub::BlockLoad<int, 64, 3, cub::BLOCK_LOAD_{}>; SHARED(L, a); "
 
 

@@ -43,3 +43,26 @@ def test_what_is_used_as_two_types_stays_bytes() -> None:
                 *(short*)(row + 4) = 2;
               }"""
     assert "p: i8*" in print_kernel(load(text, name="k.cu"))
+
+
+@pytest.mark.parametrize(("bits", "value"), [("0x7fffffff", 0x7FFFFFFF), ("0x7f800000", 0x7F800000)])
+def test_the_bits_of_a_constant_are_an_element_as_others_are(bits: str, value: int) -> None:
+    """``CUDART_NAN_F`` is made of an integer: what is stored is a float all the same, to the bit."""
+    text = f"""__global__ void k(float* p, size_t pitch, float z) {{
+                float* row = (float*)((char*)p + blockIdx.x * pitch);
+                if (z > 0) row[threadIdx.x] = z; else row[threadIdx.x] = __int_as_float({bits});
+              }}
+              void go(float* p, size_t pitch, float z) {{ k<<<2, 3>>>(p, pitch, z); }}"""
+    kernel = load(text, name="k.cu")
+    assert "p: f32*" in print_kernel(kernel)
+    stored = run(kernel, {"p": np.zeros(8, np.float32), "pitch": 16, "z": 0.0}).outputs["p"]
+    assert stored.view(np.int32).tolist() == [value] * 3 + [0] + [value] * 3 + [0]
+
+
+def test_a_constant_of_fewer_bytes_is_no_element() -> None:
+    text = """__global__ void k(float* p, size_t pitch) {
+                char* row = (char*)p + threadIdx.x * pitch;
+                *(float*)row = 1.5f * threadIdx.x;
+                *(short*)(row + 4) = 2;
+              }"""
+    assert "p: i8*" in print_kernel(load(text, name="k.cu"))

@@ -80,6 +80,7 @@ def test_alignment_counts(cu):
     cu("""struct __align__(16) A { float x; }; struct B { char c; alignas(8) int i; float3 v; double2 d; };
     static_assert(sizeof(A) == 16 && sizeof(B) == 48, ""); struct __attribute__((aligned(32))) C { int x; };
     static_assert(sizeof(C) == 32 && sizeof(float3) == 12, ""); struct D : A { int y; };
+    struct alignas(double) E { float x; }; static_assert(sizeof(E) == 8, "");
     __global__ void k(int* p) { p[0] = sizeof(D); }""")
 
 

@@ -68,3 +68,24 @@ def test_the_operator_of_the_language_is_meant_where_it_converts_less(execute) -
     operator = "__device__ Meter operator+(float a, Meter b) { return Meter(100.0f); }"
     done = "Plain p{2.5f}; o[0] = p + 1.0f; o[1] = (p + Meter(1.0f)).v; o[2] = (1.0f + Meter(1.0f)).v;"
     assert values(execute, done, operator) == [3.5, 100, 100]
+
+
+VIEW = """
+template <typename T, int R> struct View {
+  __device__ View(T* data) : data(data) {}
+  __device__ T& operator()(int i, int j) { return data[j * R + i]; }
+  T* data;
+};
+template <int M> __device__ void set(float q, View<float, M> v) { v(1, 0) = q; }
+template <> __device__ void set<2>(float q, View<float, 2> v) { v(0, 1) = q; }
+"""
+
+
+def test_arrays_and_pointers_become_views_where_they_are_passed(execute) -> None:
+    """A constructor that takes a pointer converts an array as well, also for a specialisation of a template."""
+    assert values(execute, "float a[6] = {}; set<2>(3.0f, a); set<3>(4.0f, o); o[0] = a[2];", VIEW)[:2] == [3, 4]
+
+
+def test_a_pointer_to_something_else_becomes_no_view(refuses) -> None:
+    text = f"{VIEW}\n__global__ void k(int* o) {{ set<3>(1.0f, o); }}"
+    assert refuses(text, "E-SEMA-OVERLOAD").message == "no 'set' accepts (float, int*)"

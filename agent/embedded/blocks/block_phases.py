@@ -35,8 +35,8 @@ from ktc.passes.core.named_loops import Loop, loops
 from ktc.passes.core.places import place_of
 from ktc.passes.shared.grid_reductions import spans_blocks
 
-from .nest_shapes import Idea
-from .trials import after
+from ..nest_shapes import Idea
+from ..trials import after
 
 GAIN = 4.0
 """What wide accesses side by side, and threads that are not idle, are worth in each phase."""

@@ -1,0 +1,1 @@
+"""Ideas for blocks whose threads do several things, one after the other."""
