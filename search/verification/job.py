@@ -265,7 +265,10 @@ class Job:
                 undefined=oracle.undefined, returned=self.stored, beside=others,
             )  # fmt: skip
 
-        made = self._spread(group, fuel, compute, [])
+        try:
+            made = self._spread(group, fuel, compute, [])
+        except KtcError:
+            return  # said by the run that it is about
         self._lanes.note_at_once(made)
         for data, result in zip(datas, apart(made, len(datas)) if made.ok else ()):
             self._made[replace(group, data=data)] = result

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, RunResult, run
 from ktc.ir.interp.launches_at_once import Lanes, apart, differing
 from ktc.ir.kernel import Kernel
@@ -450,7 +451,10 @@ class Oracle:
             if not others:
                 continue
             name = self._name((at, domain, tuple(datas)))
-            made = compute() if self.shared is None else self.shared.known(name, kernel, fuel, compute)
+            try:
+                made = compute() if self.shared is None else self.shared.known(name, kernel, fuel, compute)
+            except KtcError:
+                return  # said by the run that it is about
             self.lanes_of(kernel).note_at_once(made)
             for data, result in zip(datas, apart(made, len(datas)) if made.ok else ()):
                 self._keep((at, domain, data), _Known(result, fuel))

@@ -176,3 +176,20 @@ def test_launches_at_once_are_fewer_where_rounds_no_longer_run_at_once() -> None
     lanes.note_at_once(result(6400, 0, (9000.0, 30000.0)))
     assert lanes.most_at_once(k, args, (19,)) == 2
     assert lanes.most_at_once(k, args, (7,)) == 2  # as many lanes a thread
+
+
+@pytest.mark.parametrize("domain", ["bound", "terms", "roundings"])
+def test_what_is_known_of_a_lane_is_not_a_matter_of_its_neighbours(domain: str) -> None:
+    """A number that a narrower type has keeps its error where those beside it are rounded."""
+    k = kernel("""
+kernel narrowed(y: f16*, x: f32 const*)
+  launch grid(1) block(4)
+  let i: i32 = i32(threadIdx.x)
+  y[i] = f16(x[i])
+""")
+    launches = [
+        {"y": np.zeros(4, np.float16), "x": np.array(x, np.float32)} for x in ([1, 2, 0.5, 4], [0.1, 1, 3, 0.3])
+    ]
+    alone = [run(k, args, domain=domain, sanitize=False).outputs["y"] for args in launches]
+    together = run(k, launches[0], domain=domain, sanitize=False, beside=launches[1:]).outputs["y"]
+    assert together.tolist() == [x.tolist() for x in alone]
