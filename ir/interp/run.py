@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from ktc.ir.interp.execution.kernel_structure import structure_of
 from ktc.ir.interp.execution.launch_numbers import Args, environment, geometry_of, hardware
 from ktc.ir.interp.execution.run_state import Footprints, Geometry, OutOfFuel, Reach, State, bad_argument
 from ktc.ir.interp.execution.statements import Machine
+from ktc.ir.interp.launches_at_once import differing
 from ktc.ir.interp.memory import textures
 from ktc.ir.interp.memory.memory_spaces import Buffer, base_of
 from ktc.ir.interp.memory.row_layout import laid_out, row_layouts
@@ -73,6 +74,7 @@ def run(
     before: RunResult | None = None,
     returned: Collection[str] = (),
     backwards: bool = False,
+    beside: Sequence[Args] = (),
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -94,6 +96,8 @@ def run(
             said that results depend on what nobody wrote, they do so here, without more runs that show it.
         returned: buffers that are among the outputs though the kernel may have no statement that stores to them.
         backwards: atomics that several lanes make at once are applied last lane first: as good an order as any.
+        beside: arguments of other launches that run at the same time, each on memory of its own
+            (:mod:`.launches_at_once`, which says of which kernels). Outputs then have one more axis in front, launches.
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
@@ -105,7 +109,7 @@ def run(
     told = next((f for f in before.findings if f.kind == "uninitialised"), None) if before is not None else None
     job = _Job(
         kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
-        frozenset(returned), most_cost, backwards,
+        frozenset(returned), most_cost, backwards, tuple(beside),
     )  # fmt: skip
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
@@ -152,6 +156,7 @@ class _Job:
     returned: frozenset[str] = frozenset()
     most_cost: float = math.inf
     backwards: bool = False
+    beside: tuple[Args, ...] = ()
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
@@ -160,6 +165,15 @@ class _Job:
         noting = self.measure or self.footprints  # what is noted are places in the arrays as they are passed
         self.layouts = {} if noting else row_layouts(self.kernel, self.args)
         self.args = laid_out(self.kernel, self.args, self.layouts) if self.layouts else self.args
+        self.launches = Frame(1 + len(self.beside)) if self.beside else None
+        """The lanes of this frame are launches that run at once, and own what is ``own`` to each; None where one runs
+        alone."""
+        self.own: Mapping[str, tuple[np.ndarray, ...]] = {}
+        if self.beside:
+            own = differing(self.kernel, [self.args, *self.beside])
+            if own is None:
+                raise bad_argument(f"launches of '{self.kernel.name}' that run at once differ in more than data")
+            self.own = own
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
@@ -204,7 +218,7 @@ class _Job:
         return RUNS if self.structure.signed else RUNS - 1
 
     def _geometry(self, kernel: Kernel) -> Geometry:
-        g = geometry_of(kernel, self.args, self.warp)
+        g = dataclasses.replace(geometry_of(kernel, self.args, self.warp), launches=1 + len(self.beside))
         if g.blocks * g.threads > MOST_THREADS:
             what = f"a launch of {g.blocks} blocks of {g.threads} threads, more than {MOST_THREADS} threads in all"
             raise Unsupported(what, kernel.loc)
@@ -276,6 +290,9 @@ class _Job:
         if isinstance(sym.type, Ptr):
             buffer = self._buffer(state, p, np.zeros(0) if value is None else self._elements(p, value))
             buffer.null = value is None
+            if name in self.own:
+                rows = [self._buffer(state, p, self._elements(p, x)) for x in self.own[name][1:]]
+                self._one_each(buffer, [buffer, *rows])
             state.buffers[sym] = buffer
         elif isinstance(value, np.ndarray) and value.ndim and sym.type == U64 and value.dtype != np.uint64:
             root.values[sym] = np.uint64(textures.bind(state.textures, value))
@@ -330,6 +347,8 @@ class _Job:
         buffer = Buffer(p.sym, elem, lanes, None, count * lanes, data, None, np.zeros(len(data), bool), align=p.align)
         if state.order is not None:
             buffer.shadow = Shadow(len(data))
+        if self.launches is not None:
+            self._one_each(buffer, [buffer] * self.launches.n)
         state.buffers[p.sym] = buffer
 
     def _buffer(self, state: State, p: Param, array: np.ndarray) -> Buffer:
@@ -350,6 +369,15 @@ class _Job:
             buffer.shadow = Shadow(data.size)
         return buffer
 
+    def _one_each(self, buffer: Buffer, rows: list[Buffer]) -> None:
+        """Let each launch of those that run at once have one of ``rows``."""
+        buffer.data = np.concatenate([b.data for b in rows])
+        if buffer.written is not None:
+            buffer.written = np.concatenate([b.written for b in rows if b.written is not None])
+        if buffer.shadow is not None:
+            buffer.shadow = Shadow(buffer.data.size)
+        buffer.owner = self.launches
+
     def _changes(self, p: Param, state: State) -> bool:
         """Whether a run may write to a parameter's memory, under its own name or that of what it is swapped with."""
         repeat = self.kernel.repeat
@@ -367,8 +395,11 @@ class _Job:
         for first in range(0, g.blocks if g.threads else 0, per_batch):
             count = min(per_batch, g.blocks - first)
             blocks = Frame(count, values=root.values)
+            if self.launches is not None:
+                each = g.blocks // self.launches.n
+                blocks.parent, blocks.index = self.launches, np.arange(first, first + count) // each
             lanes = Frame(count * g.threads, blocks, np.repeat(np.arange(count), g.threads))
-            for sym in [s for s, b in state.buffers.items() if b.owner is not None]:
+            for sym in [s for s, b in state.buffers.items() if b.owner is not None and b.owner is not self.launches]:
                 del state.buffers[sym]
             state.threads = lanes
             state.first_thread, state.shared_used = first * g.threads, 0
@@ -378,6 +409,17 @@ class _Job:
             machine = Machine(state, kernel)
             machine.body(kernel.body, lanes, None)
             machine.end()
+
+    def _passed(self, buffer: Buffer, data: np.ndarray) -> np.ndarray:
+        """What of ``data``, one entry an element, is of elements that the arrays have that were passed."""
+        return buffer.passed(data) if buffer.owner is None else data
+
+    def _of_each(self, buffer: Buffer, data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """``data`` as an array of that shape; of launches that run at once, as one such array each."""
+        if self.launches is None:
+            return data.reshape(shape)
+        several = (self.launches.n, *shape)
+        return data.reshape(several) if buffer.owner is not None else np.broadcast_to(data.reshape(shape), several)
 
     def _result(self, state: State) -> RunResult:
         outputs: dict[str, np.ndarray] = {}
@@ -392,15 +434,17 @@ class _Job:
             ):
                 continue
             shape = np.shape(self.args.get(p.sym.name, p.init))
-            outputs[p.sym.name] = self.domain.decode_any(buffer.passed(buffer.data), buffer.elem).reshape(shape)
+            outputs[p.sym.name] = self._of_each(
+                buffer, self.domain.decode_any(self._passed(buffer, buffer.data), buffer.elem), shape
+            )
             if buffer.written is not None:
-                written[p.sym.name] = buffer.passed(buffer.written).reshape(shape)
+                written[p.sym.name] = self._of_each(buffer, self._passed(buffer, buffer.written), shape)
         missed = tuple(s for s in self.structure.beginnings if id(s) not in state.reached)
         once = tuple(s for s in self.structure.loops if id(s) not in state.repeated)
         stored = frozenset(p.sym.name for p in self.kernel.params if p.sym in state.stored)
         result = RunResult(
             outputs, state.findings.list(), written, stored, state.steps, state.work, missed, once, state.outcomes,
-            spared=state.spared,
+            spared=state.spared, lanes=state.lanes,
         )  # fmt: skip
         if state.footprints is not None:
             seen = tuple((sym.name, where) for sym, where in state.footprints.read.values())

@@ -25,7 +25,8 @@ class RunResult:
     thread went round twice, among them those that it never entered. With ``measure``:
     ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
     not, and ``accesses`` how many scalars all threads moved. With ``footprints``: ``reads`` has, of each load of a
-    parameter's buffer, that parameter's name and which of its scalars it read.
+    parameter's buffer, that parameter's name and which of its scalars it read. ``lanes``: how many a statement had on
+    average, rounds of loops that run at once among them, and at most.
     """
 
     outputs: dict[str, np.ndarray]
@@ -41,6 +42,7 @@ class RunResult:
     accesses: int = 0
     reads: tuple[tuple[str, np.ndarray], ...] = ()
     spared: int = 0
+    lanes: tuple[float, float] = (0.0, 0.0)
 
     @property
     def ok(self) -> bool:

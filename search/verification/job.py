@@ -10,13 +10,14 @@ from functools import cached_property
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
+from ktc.ir.interp.launches_at_once import Lanes, apart, differing
 from ktc.ir.kernel import Kernel
 from ktc.ir.walk import assigned
 from ktc.ir.workload import Workload
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import Instance
 
-from .oracle import Oracle, text_of
+from .oracle import Inputs, Oracle, text_of
 from .sharing.shared_runs import TURN, Data, Planned, SharedRuns, planned
 from .verdict import Failure
 
@@ -76,6 +77,9 @@ class Job:
     next_rung: Callable[[Job], Iterable[Planned]] | None = None
     _history: dict[Memory, str] = field(default_factory=dict)  # the key of the run that left what is kept
     _series: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _at_once: dict[Planned, Planned] = field(default_factory=dict)  # the run that makes a planned one with others
+    _lanes: Lanes = field(default_factory=Lanes)
+    _made: dict[Planned, RunResult] = field(default_factory=dict)  # what such runs left that was not asked for yet
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -112,6 +116,8 @@ class Job:
         result = self._against(want, what, known, most, before)
         if result.ended:
             self.steps[id(instance)] = result.steps
+            if (at := tuple(instance.sizes.values())) not in self._lanes.known:
+                self._lanes.note(self.candidate, self.oracle.inputs(instance.sizes, data), at, result)
             self.coverage.note(None, result)
             self.theirs.note(None, want)
         return result
@@ -156,9 +162,11 @@ class Job:
         return self._series.setdefault(tuple(instance.sizes.values()), len(self._series) // SERIES)
 
     def announce(self, runs: Iterable[Planned]) -> None:
-        """Say which runs will be needed from now on, to processes that have nothing else to do. Those of a candidate
-        that remembers what came before come in turn, in one process for each series; the original's beside them do
-        not."""
+        """Say which runs will be needed from now on: those of one kernel that differ in data alone are made at once,
+        and processes that have nothing else to do hear of all. Those of a candidate that remembers what came before
+        come in turn, in one process for each series; the original's beside them do not."""
+        if not self.remembers:
+            runs = self._grouped(runs)
         if self.shared is None:
             return
         if self.remembers:
@@ -167,6 +175,43 @@ class Job:
             said = [*map(_in_turn, mine), *map(_of_original, mine), *(p for p in said if p.who != "candidate")]
             runs = said
         self.shared.announce(runs)
+
+    def _grouped(self, runs: Iterable[Planned]) -> list[Planned]:
+        """Runs that come together in the place of those that are made at once."""
+        alike: dict[tuple[Planned, bool], list[Planned]] = {}
+        for p in dict.fromkeys(runs):  # special data apart: what their errors may be is not always asked
+            alike.setdefault((replace(p, data=""), isinstance(p.data, str)), []).append(p)
+        found: list[Planned] = []
+        self._at_once = {}
+        for some in alike.values():
+            most = self._most_at_once(some[0]) if len(some) > 1 else 1
+            for few in (some[k : k + most] for k in range(0, len(some), most)):
+                datas = tuple(p.data for p in few if not isinstance(p.data, tuple))
+                group = few[0] if len(few) == 1 else replace(few[0], data=datas)
+                self._at_once.update({p: group for p in few if p is not group})
+                found.append(group)
+                if group is not few[0] and group.who != "alone":
+                    self.oracle.expect(dict(group.sizes), group.domain, datas)
+        return found
+
+    def _most_at_once(self, what: Planned) -> int:
+        """How many runs that differ from this one in their data are made at once."""
+        if isinstance(what.data, tuple) or what.who not in ("original", "candidate", "alone"):
+            return 1
+        sizes = dict(what.sizes)
+        try:
+            if what.who == "original":
+                return self.oracle.most_at_once(sizes, what.domain, what.data)
+            args = self.oracle.inputs(sizes, what.data)
+        except KtcError:
+            return 1  # said where the run is needed
+        return self._lanes.most_at_once(self.candidate, args, tuple(sizes.values()))
+
+    def most_at_once(self, kernel: Kernel, args: Inputs, instance: Instance) -> int:
+        """How many runs of original or candidate that differ in their data are made at once."""
+        sizes = tuple(instance.sizes.values())
+        lanes = self._lanes if kernel is self.candidate else self.oracle.lanes_of(kernel)
+        return lanes.most_at_once(kernel, args, sizes)
 
     def foreseen(self) -> Iterable[Planned]:
         """What the next rung will need, as far as this one is through; nothing where nobody is to know."""
@@ -180,6 +225,9 @@ class Job:
         """Make a run that was announced."""
         sizes = dict(what.sizes)
         try:
+            if isinstance(what.data, tuple):
+                self._make(what)
+                return
             if what.who == "alone":
                 self._alone(what)
                 return
@@ -187,14 +235,52 @@ class Job:
                 self._take_turns(what)
                 return
             awaited = what.who == "candidate" and what.fuel == FUEL  # whatever the original takes
-            if awaited and not self.remembers and self.oracle.is_being_run(sizes, what.domain, what.data):
+            if awaited and not self.remembers and self.oracle.is_being_run(sizes, what.domain, what.kind):
                 self._ahead_of_the_original(what)
                 return
-            want = self.oracle.run(sizes, what.domain, what.data, what.fuel)
+            want = self.oracle.run(sizes, what.domain, what.kind, what.fuel)
             if what.who == "candidate" and want.ended and not self.remembers:
                 self._beside(want, what)
         except KtcError:
             return  # said where the run is needed
+
+    def _make(self, group: Planned) -> None:
+        """Make runs that were announced at once; they are kept until they are asked for, as far as nothing was found in
+        any of them: where something was, each one has to say for itself what it is."""
+        assert isinstance(group.data, tuple)
+        oracle, sizes, datas, fuel = self.oracle, dict(group.sizes), group.data, FUEL
+        if group.who != "alone":
+            oracle.expect(sizes, group.domain, datas)
+            wants = [oracle.run(sizes, group.domain, data, group.fuel) for data in datas]
+            if group.who == "original" or not all(want.ended for want in wants):
+                return
+            fuel = group.most or max(FUEL // 5, 100 * max(want.steps for want in wants))
+        first, *others = (oracle.inputs(sizes, data) for data in datas)
+        if differing(self.candidate, [first, *others]) is None:
+            return
+
+        def compute() -> RunResult:
+            return run(
+                self.candidate, first, domain=group.domain, sanitize=group.sanitize, fuel=fuel, fatal=lambda _: True,
+                undefined=oracle.undefined, returned=self.stored, beside=others,
+            )  # fmt: skip
+
+        try:
+            made = self._spread(group, fuel, compute, [])
+        except KtcError:
+            return  # said by the run that it is about
+        self._lanes.note_at_once(made)
+        for data, result in zip(datas, apart(made, len(datas)) if made.ok else ()):
+            self._made[replace(group, data=data)] = result
+
+    def _made_at_once(self, what: Planned, fuel: int) -> RunResult | None:
+        """A run that was made with others, now if need be; None where it has to be made alone."""
+        group = self._at_once.pop(what, None)
+        if group is not None and what not in self._made:
+            self._at_once = {p: g for p, g in self._at_once.items() if g is not group}
+            self._make(group)
+        made = self._made.pop(what, None)
+        return made if made is not None and made.steps <= fuel else None
 
     def _beside(self, want: RunResult, what: Planned) -> RunResult:
         """A run of the candidate that was announced."""
@@ -210,7 +296,7 @@ class Job:
         made: list[Planned] = []
         while (turns := self.shared.turns(first))[: len(made)] == made and len(turns) > len(made):
             what = turns[len(made)]
-            want = self.oracle.run(dict(what.sizes), what.domain, what.data, what.fuel)
+            want = self.oracle.run(dict(what.sizes), what.domain, what.kind, what.fuel)
             if not want.ended or not self._beside(want, replace(what, who="candidate")).ended:
                 return
             made.append(what)
@@ -240,12 +326,14 @@ class Job:
         """The candidate, for ``fuel`` statements at most, and under the sanitizer up to the first defect that is none
         of ``theirs``, which are the original's."""
 
+        if (made := self._made_at_once(what, fuel)) is not None:
+            return made
         memory = self.kept.setdefault(what.memory, {})
 
         def compute() -> RunResult:
             return run(
                 self.candidate,
-                self.oracle.inputs(dict(what.sizes), what.data),
+                self.oracle.inputs(dict(what.sizes), what.kind),
                 domain=what.domain,
                 sanitize=what.sanitize,
                 fuel=fuel,
@@ -271,8 +359,11 @@ class Job:
         return frozenset(p.sym.name for p in self.original.params if p.sym in written)
 
     def _alone(self, what: Planned) -> RunResult:
+        if (made := self._made_at_once(what, FUEL)) is not None:
+            return made
+
         def compute() -> RunResult:
-            args = self.oracle.inputs(dict(what.sizes), what.data)
+            args = self.oracle.inputs(dict(what.sizes), what.kind)
             undefined, returned = self.oracle.undefined, self.stored
             return run(self.candidate, args, domain=what.domain, sanitize=False, undefined=undefined, returned=returned)
 

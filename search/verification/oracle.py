@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, RunResult, run
+from ktc.ir.interp.launches_at_once import Lanes, apart, differing
 from ktc.ir.kernel import Kernel
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
@@ -238,6 +240,10 @@ class Oracle:
         self._others: OrderedDict[tuple[Numbers, bool], Oracle] = OrderedDict()
         self._meaning: dict[Any, bool] = {}
         self._defects: dict[Any, list[Finding]] = {}
+        self._at_once: dict[Any, tuple[str | SpecialRows, ...]] = {}
+        """Which kinds of data are run together with one, by sizes, domain and that one."""
+        self._lanes: dict[int, Lanes] = {}
+        """Of the program as it is written and as it is launched, by identity."""
         self._long: dict[tuple[tuple[str, int], ...], bool] = {}
         self.launched = _as_launched(original)
         self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
@@ -376,7 +382,11 @@ class Oracle:
             if known is not None and (known.result.steps <= fuel if known.ended else known.fuel >= fuel):
                 self._results.move_to_end(k)
                 return known.result
-        kernel = self.launched if domain == "float" else self.original
+        if (data_of_run := self._at_once.pop(key, None)) is not None and cost == math.inf:
+            self._run_at_once(sizes, domain, data_of_run, fuel)
+            if (known := self._results.get(key)) is not None and known.result.steps <= fuel:
+                return known.result
+        kernel = self._in(domain)
 
         def compute() -> RunResult:
             args = self.inputs(sizes, data)
@@ -388,10 +398,66 @@ class Oracle:
         result = compute() if self.shared is None else self.shared.known(self._name(keys[-1]), kernel, fuel, compute)
         known = self._results.get(key)
         if known is None or not known.ended:
-            self._results[key if result.ended else keys[-1]] = _Known(result, fuel)
+            self._keep(key if result.ended else keys[-1], _Known(result, fuel))
+        lanes = self.lanes_of(kernel)
+        if (at := tuple(sizes.values())) not in lanes.known:
+            lanes.note(kernel, self.inputs(sizes, data), at, result)
+        return result
+
+    def most_at_once(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows) -> int:
+        """On how many kinds of data runs are made at once, of which this one is one."""
+        kernel = self._in(domain)
+        return self.lanes_of(kernel).most_at_once(kernel, self.inputs(sizes, data), tuple(sizes.values()))
+
+    def lanes_of(self, kernel: Kernel) -> Lanes:
+        return self._lanes.setdefault(id(kernel), Lanes())
+
+    def _keep(self, key: tuple[object, ...], known: _Known) -> None:
+        self._results[key] = known
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
-        return result
+
+    def _in(self, domain: str) -> Kernel:
+        """What runs in a domain."""
+        return self.launched if domain == "float" else self.original
+
+    def expect(self, sizes: Mapping[str, int], domain: str, several: Sequence[str | SpecialRows]) -> None:
+        """On these kinds of data the original will be asked for: the first time on all of them at once."""
+        at = tuple(sizes.items())
+        left = [data for data in several if (at, domain, data) not in self._results]
+        self._at_once.update({(at, domain, data): tuple(left) for data in left if len(left) > 1})
+
+    def _run_at_once(
+        self, sizes: Mapping[str, int], domain: str, several: Sequence[str | SpecialRows], fuel: int
+    ) -> None:
+        """Keep what the original leaves on these kinds of data, as far as nothing was found."""
+        kernel, at = self._in(domain), tuple(sizes.items())
+        most = self.most_at_once(sizes, domain, several[0])
+        several = [data for data in several if (at, domain, data) not in self._results]
+        args = [self.inputs(sizes, data) for data in several]
+        if most == 1 or not several or differing(kernel, args) is None:
+            return
+        for some in (slice(k, k + most) for k in range(0, len(several), most)):
+            if self.most_at_once(sizes, domain, several[0]) < most:
+                return  # as the first of them have shown
+            datas, (first, *others) = several[some], args[some]
+
+            def compute(first: Inputs = first, others: list[Inputs] = others) -> RunResult:
+                return run(
+                    kernel, first, domain=domain, sanitize=domain == "int", fuel=fuel, fatal=lambda _: True,
+                    undefined=self.undefined, beside=others,
+                )  # fmt: skip
+
+            if not others:
+                continue
+            name = self._name((at, domain, tuple(datas)))
+            try:
+                made = compute() if self.shared is None else self.shared.known(name, kernel, fuel, compute)
+            except KtcError:
+                return  # said by the run that it is about
+            self.lanes_of(kernel).note_at_once(made)
+            for data, result in zip(datas, apart(made, len(datas)) if made.ok else ()):
+                self._keep((at, domain, data), _Known(result, fuel))
 
     def defects_on(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows) -> list[Finding]:
         """What the sanitizer says of the original in a domain in which :meth:`run` does not ask it, on that data: what

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ktc.ir.interp.execution.true_counts import count_true
+
 from . import integers
 from .bit_patterns import numbers_of, patterns_of
 from .directed_rounding import DIRECTED
@@ -121,9 +123,9 @@ class BoundDomain(Domain):
         if contains(dst, src):
             return x
         v, e = self.value(x), self.error(x)
-        if not np.any(e) and holds(dst, v):
-            return self.made(v, 0.0)
-        return self._in_range(v, e + u * (np.abs(v) + e) + SMALLEST[dst.name], dst)
+        rounded = self._in_range(v, e + u * (np.abs(v) + e) + SMALLEST[dst.name], dst)
+        same = (e == 0) & holds(dst, v)
+        return np.where(same, self.made(v, 0.0), rounded)[()] if count_true(same) else rounded
 
     def float_bits(self, x, src, dst):
         """The machine's patterns, of numbers without an error: of any other, the device may have another pattern."""
@@ -216,9 +218,9 @@ def contains(wide, narrow) -> bool:
     return wide == narrow or wide.bits > narrow.bits
 
 
-def holds(t, numbers) -> bool:
-    """Whether all ``numbers`` are of type ``t`` as they are."""
-    return bool(np.all(np.asarray(round_to(numbers, t)).astype(np.float64) == numbers))
+def holds(t, numbers) -> np.ndarray:
+    """Which ``numbers`` are of type ``t`` as they are."""
+    return np.asarray(np.asarray(round_to(numbers, t)).astype(np.float64) == numbers)
 
 
 def _spread(f, v, values, errors):

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ktc.ir.interp.execution.record_lanes import either
+from ktc.ir.interp.execution.true_counts import count_true
+
 from .bound import BoundDomain, contains, division_roundoff, holds, known, quotient_error
 from .domain import Domain
 from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF
@@ -43,7 +46,8 @@ class TermsDomain(BoundDomain):
             return np.zeros(np.shape(x))  # as loaded
         relative = np.minimum(x["linear"], PROBABLE * np.sqrt(x["square"]))
         with np.errstate(invalid="ignore", over="ignore"):  # nothing is known of an infinity's error
-            return known(x["value"], relative * x["size"] + x["inherited"])
+            loaded = (x["linear"] == 0) & (x["inherited"] == 0)
+            return np.where(loaded, 0.0, known(x["value"], relative * x["size"] + x["inherited"]))
 
     def made(self, v, e):
         return _stored(v, np.abs(v), 0.0, 0.0, e)
@@ -77,11 +81,11 @@ class TermsDomain(BoundDomain):
     def float_cast(self, x, src, dst):
         if not (src.is_float and dst.is_float) or contains(dst, src):
             return super().float_cast(x, src, dst)
-        if not np.any(self.error(x)) and holds(dst, x["value"]):
-            return self.made(x["value"], 0.0)
+        same = (self.error(x) == 0) & holds(dst, x["value"])
         u = UNIT_ROUNDOFF[dst.name]
         passed = x["inherited"] + u * self.error(x) + SMALLEST[dst.name]
-        return _in_range(dst, x["value"], x["size"], x["linear"] + u, x["square"] + u**2, passed)
+        rounded = _in_range(dst, x["value"], x["size"], x["linear"] + u, x["square"] + u**2, passed)
+        return either(same, self.made(x["value"], 0.0), rounded)[()] if count_true(same) else rounded
 
 
 def _stored(*fields):

@@ -37,16 +37,19 @@ def work_of(lanes: float) -> float:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Launch geometry: blocks and threads per axis, dynamic shared memory in bytes, hardware warp width."""
+    """Launch geometry: blocks and threads per axis, dynamic shared memory in bytes, hardware warp width. ``launches``
+    such launches run at once, whose ``blocks`` come one launch after the other."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared: int = 0
     warp: int = 32
+    launches: int = 1
 
     @property
     def blocks(self) -> int:
-        return math.prod(self.grid)
+        """Of all launches together."""
+        return math.prod(self.grid) * self.launches
 
     @property
     def threads(self) -> int:
@@ -126,6 +129,7 @@ class State:
     first was chosen), 2 where not, 3 both."""
     deciding: dict[int, tuple[Sym, ...]] = field(default_factory=dict)
     """By ``id`` of a loop that ran long: what decides how often it runs (see ``sanitizer.endless_loops``)."""
+    most_lanes: int = 0
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
 
@@ -133,6 +137,11 @@ class State:
     def is_noting(self) -> bool:
         """Whether each access is looked at."""
         return self.reach is not None or self.footprints is not None
+
+    @property
+    def lanes(self) -> tuple[float, float]:
+        """How many lanes a statement had on average, so far, and at most."""
+        return (self.work / self.steps - 1) * LANES_OF_WORK if self.steps else 0.0, self.most_lanes
 
     def int_of(self, e: Expr | int) -> int:
         """A width or extent: knobs and integer parameters only."""
@@ -150,6 +159,8 @@ class State:
 
     def burn(self, lanes: int) -> None:
         checkpoint()
+        if lanes > self.most_lanes:
+            self.most_lanes = lanes
         self.work += work_of(lanes)
         by_lanes = (LOOKED_AT if self.sanitize else 1) * (self.work - self.steps)
         if self.steps + by_lanes > self.most_cost:

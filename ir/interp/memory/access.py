@@ -85,7 +85,7 @@ class Access:
             return
         size = min(size, WIDEST_ACCESS)
         bad = np.asarray((flat * b.elem.bytes) % size != 0)
-        base_too_weak = b.owner is None and 0 < b.align < size
+        base_too_weak = 0 < b.align < size
         if self.ok is not None:
             bad = bad & self.ok
         if base_too_weak or any_true(bad):
@@ -193,8 +193,7 @@ def own_places(state: State, sym: Sym, frame: Frame, act: Active, index: list) -
 def read_own(state: State, own: tuple[Buffer, Any]) -> np.ndarray:
     """What is at these places (:func:`own_places`)."""
     b, where = own
-    assert b.written is not None
-    if not state.doubtful and not all_true(b.written[where]):
+    if b.written is not None and not state.doubtful and not all_true(b.written[where]):
         state.doubtful = True
     return b.data[where].copy() if type(where) is slice else b.data.take(where)
 
@@ -202,9 +201,9 @@ def read_own(state: State, own: tuple[Buffer, Any]) -> np.ndarray:
 def write_own(state: State, own: tuple[Buffer, Any], value: Any) -> None:
     """Store ``value``, one for all or one a lane, to these places (:func:`own_places`)."""
     b, where = own
-    assert b.written is not None
     b.data[where] = value
-    b.written[where] = True
+    if b.written is not None:
+        b.written[where] = True
     state.stores_to(b.sym)
 
 

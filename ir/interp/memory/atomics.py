@@ -131,7 +131,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     pos = np.array(np.broadcast_to(place.pos, (n,)))
     lanes = frame.lanes(act)
     ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
-    if isinstance(state.order, BarrierOrder) and buffer.shadow is not None and buffer.owner is None:
+    if isinstance(state.order, BarrierOrder) and buffer.shadow is not None and buffer.space == "global":
         buffer.shadow.touch_within_block(state, frame, lanes[ok], pos[ok], s.scope == "block")
     if s.op != "cas":
         place.note("atomic")

@@ -41,7 +41,7 @@ from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless, stopped, told
 from .float_bits import without_bounds
-from .lost_extremes import lost_failure
+from .lost_extremes import lost_failure, telling_instance
 from .special_rung import special_failure, special_runs
 from .unread_peaks import unread_failure
 
@@ -189,7 +189,8 @@ def floats(job: Job) -> Outcome:
             return told(failure)
         if _spreadable(job) and decides(job.original):
             unread = (unread_failure(job, i) for i in _longest_rows(job))
-            lost = (lost_failure(job, i) for i in (_wide_rows(job) or _longest_rows(job))[:1])
+            rows = [*_wide_rows(job)[:1], *sorted(_longest_rows(job), key=lambda i: -i.cost)]
+            lost = (lost_failure(job, i) for i in telling_instance(job, rows))
             failure = next(filter(None, chain(unread, lost)), None)
             if failure:
                 return told(failure)

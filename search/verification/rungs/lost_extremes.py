@@ -9,15 +9,16 @@ of numbers is what decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from ml_dtypes import finfo
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import compare, run
+from ktc.ir.interp import RunResult, compare, run
 from ktc.ir.interp.domains.realmath import plain_name
 from ktc.ir.interp.equivalence import Mismatch
+from ktc.ir.interp.launches_at_once import apart, differing
 from ktc.ir.nodes import Call
 from ktc.ir.walk import all_exprs
 from ktc.search.verification.instances.instances import Instance
@@ -44,6 +45,13 @@ ELEMENTS = 1 << 22
 """Elements of all inputs, above which an instance is left alone."""
 
 
+def telling_instance(job: Job, instances: Iterable[Instance]) -> list[Instance]:
+    """The first of ``instances`` on which the original comes to its end within :data:`MOST` statements, if any: nothing
+    is seen of a run that is cut short."""
+    domain = job.domains[0]
+    return next(([i] for i in instances if job.oracle.run(i.sizes, domain, "exact", MOST).ended), [])
+
+
 def lost_failure(job: Job, instance: Instance) -> Failure | None:
     """The first output that differs where elements stand out that the candidate's maxima have lost."""
     asked = {plain_name(e.fn) for e in all_exprs(job.candidate.body) if isinstance(e, Call)} & {"max", "min"}
@@ -54,13 +62,20 @@ def lost_failure(job: Job, instance: Instance) -> Failure | None:
     if not inputs or sum(x.size for x in plain.values() if isinstance(x, np.ndarray)) > ELEMENTS:
         return None
     bits = min(finfo(x.dtype).nmant + 1 for x in inputs.values())
-    for draw in range(min(DRAWS, -(-ROWS // bits))):
-        drawn = {n: _sets(x.shape, bits, draw, k) for k, (n, x) in enumerate(inputs.items())}
-        for turned in (name == "min" for name in sorted(asked)):  # a minimum loses what few elements have not
-            bit = _telling_bit(job, plain, drawn, bits, turned)
-            failure = None if bit is None else _in_numbers(job, instance, plain, drawn, bit, turned)
-            if failure is not None:
-                return failure
+    draws = [
+        {n: _sets(x.shape, bits, draw, k) for k, (n, x) in enumerate(inputs.items())}
+        for draw in range(min(DRAWS, -(-ROWS // bits)))
+    ]
+    every = (1 << bits) - 1
+    tried = [(drawn, name == "min") for drawn in draws for name in sorted(asked)]
+    sets = [_in_sets(plain, drawn, every, every * turned) for drawn, turned in tried]
+    for (drawn, turned), differ in zip(tried, _which_differ(job, instance, sets)):
+        if not differ:
+            continue
+        bit = _telling_bit(job, plain, drawn, bits, turned)
+        failure = _in_numbers(job, instance, plain, drawn, bit, turned)
+        if failure is not None:
+            return failure
     return None
 
 
@@ -75,12 +90,11 @@ def _sets(shape: tuple[int, ...], bits: int, draw: int, number: int) -> np.ndarr
     return out.reshape(shape)
 
 
-def _telling_bit(job: Job, plain: Inputs, drawn: Mapping[str, np.ndarray], bits: int, turned: bool) -> int | None:
-    """A bit by which alone the two kernels differ; None where they agree on all of them."""
+def _telling_bit(job: Job, plain: Inputs, drawn: Mapping[str, np.ndarray], bits: int, turned: bool) -> int:
+    """A bit by which alone the two kernels differ, where they do on all of them; a minimum loses what few elements have
+    not (``turned``)."""
     every = (1 << bits) - 1
     left = list(range(bits))
-    if _difference(job, _in_sets(plain, drawn, every, every * turned), "subsets") is None:
-        return None
     while len(left) > 1:
         half = left[: len(left) // 2]
         sets = _in_sets(plain, drawn, sum(1 << b for b in half), every * turned)
@@ -109,6 +123,37 @@ def _type(x: object) -> np.dtype:
     return np.asarray(x).dtype
 
 
+def _which_differ(job: Job, instance: Instance, several: list[Inputs]) -> Iterator[bool]:
+    """Whether the two kernels differ, for each of several arguments; runs of a few of them are made at once, but for a
+    kernel that cannot, or that finds something there."""
+    kernels = job.original, job.candidate
+    most = min(job.most_at_once(k, several[0], instance) for k in kernels)
+    for few in (several[k : k + most] for k in range(0, len(several), most)):
+        if len(few) > 1 and (pairs := _at_once(job, few)) is not None:
+            yield from (compare(want, got, "subsets") is not None for want, got in pairs)
+        else:
+            yield from (_difference(job, args, "subsets") is not None for args in few)
+
+
+def _at_once(job: Job, few: list[Inputs]) -> list[tuple[RunResult, RunResult]] | None:
+    """What the two kernels leave in sets; None where something was found, or nothing may run at once."""
+    made = []
+    for kernel in (job.original, job.candidate):
+        if differing(kernel, few) is None:
+            return None
+        try:
+            result = run(
+                kernel, few[0], domain="subsets", sanitize=False, fuel=MOST, undefined=job.oracle.undefined,
+                returned=job.stored, beside=few[1:], fatal=lambda _: True,
+            )  # fmt: skip
+        except KtcError:
+            return None
+        if not result.ok:
+            return None
+        made.append(apart(result, len(few)))
+    return list(zip(*made))
+
+
 def _difference(job: Job, args: Inputs, domain: str) -> Mismatch | None:
     """Where the two kernels differ; None also where one does not end, or does what that domain has no meaning for."""
     oracle = job.oracle
@@ -122,4 +167,4 @@ def _difference(job: Job, args: Inputs, domain: str) -> Mismatch | None:
     return compare(want, got, domain) if want.ended and got.ended else None
 
 
-__all__ = ["lost_failure"]
+__all__ = ["lost_failure", "telling_instance"]

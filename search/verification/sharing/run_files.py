@@ -66,6 +66,7 @@ def save(path: Path, kernel: Kernel, result: RunResult, fuel: int) -> None:
             "steps": result.steps,
             "spared": result.spared,
             "work": result.work,
+            "lanes": result.lanes,
             "unreached": [places.statement_numbers[id(s)] for s in result.unreached],
             "once": [places.statement_numbers[id(s)] for s in result.once],
             "outcomes": [[n, seen] for k, seen in result.outcomes.items() for n in places.expression_numbers[k]],
@@ -105,7 +106,7 @@ def load(path: Path, kernel: Kernel) -> tuple[RunResult, int] | None:
     findings = [_read_finding(f, places) for f in m["findings"]]
     result = RunResult(
         arrays["outputs"], findings, arrays["written"], frozenset(m["stored"]), m["steps"], m["work"], unreached, once,
-        outcomes, spared=m["spared"],
+        outcomes, spared=m["spared"], lanes=tuple(m["lanes"]),
     )  # fmt: skip
     return result, m["fuel"]
 

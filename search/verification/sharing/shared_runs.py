@@ -43,6 +43,9 @@ TURN = "turn"
 
 Data = str | SpecialRows
 
+Together = tuple[Data, ...]
+"""Kinds of data on which a kernel runs at once (:mod:`ktc.ir.interp.launches_at_once`)."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -52,17 +55,24 @@ class Planned:
 
     ``sanitize`` as for :func:`ktc.ir.interp.run`. ``fuel``: statements of the original beyond which it is not needed;
     ``most``: of the candidate, beyond which it is cut short (0: as :meth:`Job.run` says). ``kernel``: the name of a
-    member that runs in the candidate's place, as :meth:`SharedRuns.member` gives it; '' for the candidate itself."""
+    member that runs in the candidate's place, as :meth:`SharedRuns.member` gives it; '' for the candidate itself.
+    ``data``: several kinds are run at once."""
 
     who: str
     sizes: tuple[tuple[str, int], ...]
     domain: str
-    data: Data
+    data: Data | Together
     sanitize: bool = False
     fuel: int = field(default=FUEL, compare=False)
     kernel: str = ""
     most: int = field(default=0, compare=False)
     series: int = 0
+
+    @property
+    def kind(self) -> Data:
+        """The data of a run that is not several at once."""
+        assert not isinstance(self.data, tuple)
+        return self.data
 
     def comes_with(self, other: Planned) -> bool:
         """Whether the two are runs that come in turn, in one process."""
@@ -80,23 +90,30 @@ class Planned:
 
     def to_json(self) -> list[Any]:
         data = self.data
-        special = data if isinstance(data, str) else [list(data.kinds), data.phase, data.only, data.cut, data.last]
+        special = {"at once": list(map(_to_json, data))} if isinstance(data, tuple) else _to_json(data)
         sizes = [list(s) for s in self.sizes]
         return [self.who, sizes, self.domain, special, self.sanitize, self.kernel, self.series, self.fuel, self.most]
 
     @staticmethod
     def from_json(m: list[Any]) -> Planned:
         who, sizes, domain, data, sanitize, kernel, series, fuel, most = m
-        if not isinstance(data, str):
-            data = SpecialRows(tuple(data[0]), *data[1:])
+        data = tuple(map(_from_json, data["at once"])) if isinstance(data, dict) else _from_json(data)
         return Planned(who, tuple((n, v) for n, v in sizes), domain, data, sanitize, fuel, kernel, most, series)
+
+
+def _to_json(data: Data) -> Any:
+    return data if isinstance(data, str) else [list(data.kinds), data.phase, data.only, data.cut, data.last]
+
+
+def _from_json(data: Any) -> Data:
+    return data if isinstance(data, str) else SpecialRows(tuple(data[0]), *data[1:])
 
 
 def planned(
     who: str,
     sizes: Mapping[str, int],
     domain: str,
-    data: Data,
+    data: Data | Together,
     sanitize: bool = False,
     fuel: int = FUEL,
     kernel: str = "",
@@ -357,4 +374,4 @@ def _usable(result: RunResult, had: int, fuel: int) -> bool:
     return result.steps <= fuel
 
 
-__all__ = ["GENERAL", "Data", "Planned", "SharedRuns", "planned"]
+__all__ = ["GENERAL", "Data", "Planned", "SharedRuns", "Together", "planned"]
