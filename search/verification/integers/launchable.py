@@ -11,20 +11,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 
-from ktc.ir.arith.polynomial import from_polynomial, polynomial, times
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.launch_limits import limits
-from ktc.ir.nodes import Binary, Const, Expr, Var
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Var
 from ktc.ir.null_pointers import decided, known_nulls
 from ktc.ir.sequences import launch_kernels
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import print_expr
 from ktc.ir.types import I64
 from ktc.ir.verifier.launch_rules import launch_exprs
-from ktc.ir.walk import substitute_expr, used, walk_expr
+from ktc.ir.walk import map_expr, substitute_expr, used, walk_expr
 from ktc.search.verification.verdict import Failure
 
 from . import smt
@@ -44,9 +44,24 @@ def with_launch(kernel: Kernel, original: Kernel) -> Kernel:
             asked = {s for e in extents for s in used(e)}
             if asked and all(s.name in own for s in asked):
                 mine = {s: Var(own[s.name]) for s in asked}
-                product = reduce(times, (polynomial(substitute_expr(e, mine)) for e in extents))
-                facts.append(Assume(Binary("<=", from_polynomial(product, I64), Const(most, I64))))
+                product = reduce(lambda a, b: Binary("*", a, b), (_wide(substitute_expr(e, mine)) for e in extents))
+                facts.append(Assume(Binary("<=", product, Const(most, I64))))
     return kernel.with_(assumptions=(*kernel.assumptions, *facts)) if facts else kernel
+
+
+def _wide(e: Expr) -> Expr:
+    """``e`` in 64 bits, which hold what it means."""
+
+    def on(x: Expr) -> Expr:
+        if not is_whole(x.type):
+            return x
+        if isinstance(x, Const):
+            return Const(x.value, I64)
+        if isinstance(x, Cast) and is_whole(x.x.type):
+            return x.x
+        return replace(x, ty=I64) if isinstance(x, Call) else Cast(I64, x) if isinstance(x, Var | Cast) else x
+
+    return map_expr(e, on)
 
 
 def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:
