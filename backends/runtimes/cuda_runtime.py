@@ -138,6 +138,10 @@ class CudaRuntime(TimedRuntime):
     def __init__(self, ordinal: int = 0) -> None:
         self.cp: Any = import_cupy()
         cp = self.cp
+        there = int(cp.cuda.runtime.getDeviceCount())
+        if not 0 <= ordinal < there:
+            known = ", ".join(f"cuda:{n}" for n in range(there))
+            raise KtcError("E-DEVICE-CUDA", f"there is no device cuda:{ordinal}", hint=f"there is {known}", exit_code=3)
         cp.cuda.Device(ordinal).use()
         self.device = cuda_driver.described(ordinal)
         self.arch = self.device.extra["arch"]
