@@ -92,17 +92,19 @@ def _with_enough_threads(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, K
 
 
 def _sure_values(raised: Kernel, sizes: Sequence[Sizes]) -> tuple[str, Kernel]:
-    """The steps that bind strides and dilations of ``raised`` which are 1 at all of ``sizes``, and flags that choose
+    """The steps that bind strides and dilations of ``raised`` which are 1 at all of ``sizes``; flags that choose
     between loop nests, or what is done to an element, and sizes of windows and of groups, which are the same at all of
-    them, and the kernel then; '' and ``raised`` where there are none. Windows are gone over whole, where edges clip
-    them."""
+    them; and lengths that are those of blocks' own arrays; and the kernel then; '' and ``raised`` where there are none.
+    Windows are gone over whole, where edges clip them."""
     from ktc.passes.loops.tighten import dilations
     from ktc.passes.mapping.lane_strides import strides
     from ktc.passes.scalar.group_sizes import group_sizes
     from ktc.passes.scalar.nest_flags import nest_flags
+    from ktc.passes.scalar.whole_arrays import whole_lengths
 
     moved = {p.name for kernel in _taken_apart(raised) for p in strides(kernel)} | dilations(raised)
     bound = {name: 1 for name in sorted(moved) if all(at.get(name) == 1 for at in sizes)}
+    bound |= {name: n for name, n in whole_lengths(raised).items() if all(at.get(name) == n for at in sizes)}
     for name in (*nest_flags(raised), *group_sizes(raised)):
         values = {at.get(name) for at in sizes}
         value = values.pop() if len(values) == 1 else None
