@@ -18,7 +18,9 @@ __global__ void count(const unsigned *x, unsigned *bins, unsigned n, unsigned le
   __syncthreads();
   for (unsigned k = threadIdx.x; k < length; k += blockDim.x) atomicAdd(&bins[k], own[k]);
 }
-void launch(const unsigned *x, unsigned *bins, unsigned n) { count<<<64, 256, 512 * sizeof(unsigned)>>>(x, bins, n, 512); }
+void launch(const unsigned *x, unsigned *bins, unsigned n) {
+  count<<<64, 256, 512 * sizeof(unsigned)>>>(x, bins, n, 512);
+}
 """
 
 
