@@ -46,8 +46,11 @@ TILES = (
 )
 """As measured on transposes of 512 to 8192 rows (kernels/EXPERT.md); the last asks nothing of alignment."""
 
-LEVELS = "[thread.y 8, block.y]", "[thread.x 32, block.x]"
-"""Where the loop across memory and the one along it begin."""
+LEVELS = "[block.z]", "[thread.y 8, block.y]", "[thread.x 32, block.x]"
+"""Where the loops across memory and the one along it begin: the last of these, where there are fewer."""
+
+MOST_INSIDE = len(LEVELS) - 1
+"""Loops that one along memory goes inside of."""
 
 GAIN = 3.0
 """Whole sectors on both sides, over one that takes a sector an element."""
@@ -101,16 +104,32 @@ def _steps(t: Tile, nest: Sequence[Axis], along: Axis, arrays: Sequence[str], wi
 
 
 def along_memory(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
-    """The steps that turn the axes of a plane, with a bar behind them, and ``raised`` after them."""
+    """The steps that turn the axes of a plane or a volume, with a bar behind them, and ``raised`` after them: a loop
+    along which memory runs goes inside of the loops in it, the innermost of which has the threads' fast axis."""
     found = [a for a in accesses(raised) if a.space == "global"]
-    for outer in (s for s in walk(raised.body) if isinstance(s, Par) and len(s.body) == 1):
-        inner = outer.body[0]
-        if isinstance(inner, Par) and _fast(inner) and not _fast(outer) and _runs_along(found, outer, inner):
-            across, along = place_of(raised, inner), place_of(raised, outer)
-            steps = f"interchange{{outer={along}}} | map{{{across}={LEVELS[0]} {along}={LEVELS[1]}}}"
-            done = after(raised, steps)
-            if done is not None:
-                yield f"{steps} | ", done
+    for along in (s for s in walk(raised.body) if isinstance(s, Par)):
+        inside = _nested(along)
+        if not inside or len(inside) > MOST_INSIDE or not _fast(inside[-1]) or _fast(along):
+            continue
+        if not _runs_along(found, along, inside[-1]):
+            continue
+        name = place_of(raised, along)
+        order = [*(place_of(raised, s) for s in inside), name]
+        inward = " | ".join([f"interchange{{outer={name}}}"] * len(inside))
+        levels = " ".join(f"{x}={level}" for x, level in zip(order, LEVELS[-len(order) :]))
+        steps = f"{inward} | map{{{levels}}}"
+        done = after(raised, steps)
+        if done is not None:
+            yield f"{steps} | ", done
+
+
+def _nested(outer: Par) -> list[Par]:
+    """The parallel loops inside of ``outer`` and right inside of each other, outermost first."""
+    out: list[Par] = []
+    while len(outer.body) == 1 and isinstance(inner := outer.body[0], Par):
+        out.append(inner)
+        outer = inner
+    return out
 
 
 def _fast(s: Par) -> bool:

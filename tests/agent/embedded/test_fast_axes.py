@@ -41,3 +41,25 @@ def test_the_loop_along_memory_takes_the_fast_axis_and_goes_inside(loaded: str) 
 def test_planes_with_an_access_along_the_fast_axis_stay(stored: str, loaded: str) -> None:
     _, o = observe(plane(stored, loaded), {"n": 1024, "m": 1024})
     assert o.raised is not None and not [*along_memory(o.raised)]
+
+
+VOLUME = """\
+kernel volume(y: f32* align 16 noalias, x: f32 const* align 16 readonly, n: i32 range 1..512, m: i32 range 1..512)
+  launch grid(cdiv(n, 8), cdiv(m, 8), cdiv(m, 4)) block(8, 8, 4)
+  let a: i32 = i32(blockIdx.x) * 8 + i32(threadIdx.x)
+  let b: i32 = i32(blockIdx.y) * 8 + i32(threadIdx.y)
+  let c: i32 = i32(blockIdx.z) * 4 + i32(threadIdx.z)
+  if a < n && b < m && c < m
+    y[(a * m + b) * m + c] = x[(a * m + b) * m + c] + 1.0
+"""
+
+
+def test_the_loop_along_memory_goes_inside_of_all_loops_of_a_volume() -> None:
+    _, o = observe(VOLUME, {"n": 64, "m": 256})
+    assert o.raised is not None
+    ((steps, kernel),) = along_memory(o.raised)
+    assert steps == (
+        "interchange{outer=c} | interchange{outer=c}"
+        " | map{b=[block.z] a=[thread.y 8, block.y] c=[thread.x 32, block.x]} | "
+    )
+    assert differs(parse_kernel(VOLUME), kernel, [{"n": n, "m": m} for n, m in ((1, 1), (9, 33), (17, 5))]) is None
