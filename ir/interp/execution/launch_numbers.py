@@ -12,6 +12,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr
+from ktc.ir.text import print_expr
+from ktc.ir.walk import used
 
 from .run_state import Geometry
 
@@ -31,13 +33,25 @@ def geometry_of(kernel: Kernel, args: Args, warp: int = 32) -> Geometry:
     def number(e: Expr) -> int:
         v = evaluate(e, env)
         if v is None:
-            raise KtcError("E-INTERP-LAUNCH", f"the launch of '{kernel.name}' depends on unknown values", kernel.loc)
+            raise _unknown(kernel, e, sorted({s.name for s in used(e) if s.name not in env}))
         return max(int(v), 0)
 
     x, y, z = (number(e) for e in kernel.launch.grid)
     bx, by, bz = (number(e) for e in kernel.launch.block)
     shared = kernel.launch.dynamic_shared
     return Geometry((x, y, z), (bx, by, bz), number(shared) if shared is not None else 0, warp)
+
+
+def _unknown(kernel: Kernel, e: Expr, missing: list[str]) -> KtcError:
+    """That ``e``, a number of the launch, is none: nothing says what the variables ``missing`` are."""
+    what = ", ".join(f"'{n}'" for n in missing) + ", which no argument says" if missing else print_expr(e)
+    scalar = 'name = "{0}", dtype = "i32", role = "scalar", value = "{0}"'
+    hint = (
+        f"a workload says it: [[args]] {scalar.format(missing[0])}"
+        if missing
+        else "it is no number for these arguments"
+    )
+    return KtcError("E-INTERP-LAUNCH", f"the launch of '{kernel.name}' depends on {what}", kernel.loc, hint)
 
 
 def environment(kernel: Kernel, args: Args) -> dict[str, int]:

@@ -343,6 +343,8 @@ def test_errors_have_codes(change, code: str) -> None:
     with pytest.raises(KtcError) as e:
         run(k, {"out": np.zeros(1, np.int32)})
     assert e.value.code == code
+    if code == "E-INTERP-LAUNCH":
+        assert "depends on 'unknown'" in e.value.message and 'name = "unknown"' in e.value.hint
 
 
 def test_arguments_are_left_alone() -> None:
