@@ -97,24 +97,26 @@ class Unknown:
 @dataclass(frozen=True)
 class _Raw:
     """An access before dimensions are known: (loop, coefficient) pairs, and its address at the start of all loops.
-    ``words``: what counters of words are, of loops that stand for others."""
+    ``words``: what counters of words are, of loops that stand for others; ``backwards``: counters it falls with."""
 
     touch: Touch
     moves: tuple[tuple[Loop, Polynomial], ...]
     base: Polynomial
     words: Mapping[Sym, Expr]
+    backwards: frozenset[Sym] = frozenset()
 
 
 def footprint(
     touches: Sequence[Touch],
     most: Callable[[Expr], int | None],
     multiple: Callable[[Expr, int], bool] = lambda e, n: False,
+    negative: Callable[[Polynomial], bool] = lambda p: False,
 ) -> Footprint | Unknown:
     """The box of ``touches``. ``most(e)`` is the largest value of a static expression, or None; ``multiple(e, n)`` is
-    whether ``e`` is known to be a multiple of ``n``."""
+    whether ``e`` is known to be a multiple of ``n``, ``negative(p)`` whether ``p`` is known to be no more than 0."""
     raws: list[_Raw] = []
     for t in touches:
-        raw = _raw(t, multiple)
+        raw = _raw(t, multiple, negative)
         if isinstance(raw, Unknown):
             return raw
         raws.append(raw)
@@ -129,7 +131,7 @@ def footprint(
     return _box(raws, strides, offsets, touches[0].index)
 
 
-def _raw(t: Touch, multiple: Callable[[Expr, int], bool]) -> _Raw | Unknown:
+def _raw(t: Touch, multiple: Callable[[Expr, int], bool], negative: Callable[[Polynomial], bool]) -> _Raw | Unknown:
     index, loops, words = _by_words(t, multiple)
     movers = [s for s in loops if s.var in used(index)]
     form = linear_form(index, [s.var for s in movers])
@@ -138,6 +140,7 @@ def _raw(t: Touch, multiple: Callable[[Expr, int], bool]) -> _Raw | Unknown:
     inner: set[Sym] = {s.var for s in loops}
     base = polynomial(form.rest)
     moves: list[tuple[Loop, Polynomial]] = []
+    backwards: set[Sym] = set()
     for s in movers:
         reach = extent_of(s)
         lo = s.init if isinstance(s, For) else s.lo
@@ -150,13 +153,14 @@ def _raw(t: Touch, multiple: Callable[[Expr, int], bool]) -> _Raw | Unknown:
             continue
         moves.append((s, c))
         base = plus(base, times(c, polynomial(lo)))
-        if _goes_back(c):
+        if _goes_back(c) or negative(c):
+            backwards.add(s.var)
             if not _fixed(s):
                 return Unknown(f"it runs backwards along '{s.var.name}'", t.index)
             base = plus(base, scaled(c, _fixed(s) - 1))
     if any(used(f) & inner for factors in base for f in factors):
         return Unknown("the index is not affine in the loops", t.index)
-    return _Raw(t, tuple(moves), base, words)
+    return _Raw(t, tuple(moves), base, words, frozenset(backwards))
 
 
 def _by_words(t: Touch, multiple: Callable[[Expr, int], bool]) -> tuple[Expr, tuple[Loop, ...], dict[Sym, Expr]]:
@@ -214,7 +218,7 @@ def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[P
             if set(c) == {()}:
                 own[content] = own.get(content, 0) + _iterations(s, most) - 1
             else:
-                primitive = {k: v // (-content if _goes_back(c) else content) for k, v in c.items()}
+                primitive = {k: v // (-content if s.var in r.backwards else content) for k, v in c.items()}
                 if primitive not in symbolic:
                     symbolic.append(primitive)
         for k, n in own.items():
@@ -300,7 +304,7 @@ def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], 
         for loop, c in r.moves:
             d = next(d for d, s in enumerate(strides) if _ratio(c, s))
             step = _ratio(c, strides[d])
-            if step is None or (step < 0 and not _goes_back(c)):
+            if step is None or (step < 0 and loop.var not in r.backwards):
                 return Unknown(f"it runs backwards along '{loop.var.name}'", r.touch.index)
             mine[d].append((loop, step))
         sides.append([Side(o, tuple(m)) for o, m in zip(offs, mine)])

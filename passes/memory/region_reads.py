@@ -133,7 +133,8 @@ def _tile(
 ) -> tuple[Footprint, Contents]:
     """One tile for the reads of ``group``: its box, and what it holds."""
     touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
-    box = footprint(touches, lambda e: _most(kernel, e), lambda e, n: facts_of(kernel, REWRITES).multiple_of(e, n))
+    facts = facts_of(kernel, REWRITES)
+    box = footprint(touches, lambda e: _most(kernel, e), facts.multiple_of, facts.never_positive)
     if isinstance(box, Unknown):
         why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
         raise Refusal("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))

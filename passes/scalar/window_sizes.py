@@ -151,9 +151,10 @@ def _step(a: Access, loop: Axis, around: Sequence[Axis], fixed: Mapping[Sym, int
         return None
     steps: list[Expr] = [i32(1), *map(Var, fixed)]
     near = polynomial(turn)
+    ways = near, minus({}, near)  # windows of gradients run backwards
     others = [polynomial(s) for x in around if x.name != loop.name and (s := a.strides.get(x.name)) is not None]
-    apart = (n for far in others for n in steps if not minus(far, times(near, polynomial(n))))
-    dilated = (n for far in others if far for n in steps if not minus(near, times(far, polynomial(n))))
+    apart = (n for far in others for way in ways for n in steps if not minus(far, times(way, polynomial(n))))
+    dilated = (n for far in others if far for way in ways for n in steps if not minus(way, times(far, polynomial(n))))
     return next((n for several in (apart, dilated) for n in several), None)
 
 

@@ -7,9 +7,11 @@ import re
 import pytest
 
 import ktc
+from ktc.agent.build import Builder
 from ktc.agent.embedded.convolutions import found_convolutions
 from ktc.agent.embedded.staged_convolutions import MOST_THREADS, staged_convolutions, tiles
 from ktc.ir.analysis.planner_facts import facts
+from ktc.ir.frontend import load
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from tests.agent.embedded.test_convolutions import LAYERS, LINE, PLANE, raised
@@ -39,6 +41,27 @@ void go(const float* x, const float* w, float* y, int N, int G, int C, int K, in
 }
 """
 
+GRADIENT = """
+__global__ void grad(const float* __restrict__ dy, const float* __restrict__ w, float* __restrict__ dx, int N, int C,
+                     int H, int W, int K, int R, int S) {
+  int q = blockIdx.x * 16 + threadIdx.x, p = blockIdx.y * 16 + threadIdx.y, c = blockIdx.z % C, n = blockIdx.z / C;
+  if (q >= W || p >= H) return;
+  int P = H - R + 1, Q = W - S + 1;
+  float sum = 0.0f;
+  for (int k = 0; k < K; k++)
+    for (int r = 0; r < R; r++)
+      for (int s = 0; s < S; s++) {
+        int v = p - r, u = q - s;
+        if (v >= 0 && v < P && u >= 0 && u < Q)
+          sum += dy[((n * K + k) * P + v) * Q + u] * w[((k * C + c) * R + r) * S + s];
+      }
+  dx[((n * C + c) * H + p) * W + q] = sum;
+}
+void go(const float* dy, const float* w, float* dx, int N, int C, int H, int W, int K, int R, int S) {
+  grad<<<dim3((W + 15) / 16, (H + 15) / 16, N * C), dim3(16, 16)>>>(dy, w, dx, N, C, H, W, K, R, S);
+}
+"""
+
 
 def _scripts(source: str, before: str, sizes: dict[str, int]) -> list[str]:
     kernel = raised(source, before)
@@ -60,6 +83,15 @@ def test_a_layer_of_a_network() -> None:
 @pytest.mark.parametrize("source", [BACKWARDS, STRIDED, DILATED], ids=["backwards", "strided", "dilated"])
 def test_other_windows(source: str) -> None:
     assert _scripts(source, "delinearise{loop=i}", SIZES | {"P": 28, "Q": 28} if source is STRIDED else SIZES)
+
+
+def test_windows_of_parameters_that_run_backwards_are_bound_and_staged() -> None:
+    """A gradient by the input: rows of ``W - S + 1`` elements, gone through from the last tap to the first."""
+    sizes = {"N": 8, "C": 64, "H": 34, "W": 34, "K": 64, "R": 3, "S": 3}
+    start = Builder(load(GRADIENT, name="k.cu"), sizes=[sizes]).start
+    assert start == "raise | specialize{R=3 S=3}"
+    steps = _scripts(GRADIENT, f"{start.removeprefix('raise | ')} | delinearise{{loop=block_z}}", sizes)[0]
+    assert steps.startswith("zero-terms{loop=k} | ") and "stage-shared{array=dy loop=k_tile}" in steps
 
 
 def test_groups_and_images_share_an_axis_of_blocks() -> None:

@@ -528,6 +528,16 @@ def test_windows_that_run_backwards() -> None:
     assert refused(clipped, "stage-shared{array=x loop=t}").code == "E-STAGE-FOOTPRINT"
 
 
+def test_windows_run_backwards_over_rows_whose_length_is_a_difference() -> None:
+    """``m - 1`` is no less than zero where ``m`` is known to be 3 at least; else nobody knows which tap is first."""
+    text = print_kernel(BACKWARDS).replace(") * m + q", ") * (m - 1) + q")
+    kernel = parse_kernel(text.replace("m: i32", "m: i32 range 3..64"))
+    after = applied(kernel, "stage-shared{array=x loop=t}")
+    assert "array x_s: shared f32[10, 2]" in body_of(after)
+    assert differs(kernel, after, [{"n": n, "m": m} for n, m in ((1, 3), (7, 3), (9, 5), (30, 6))]) is None
+    assert refused(parse_kernel(text), "stage-shared{array=x loop=t}").code == "E-STAGE-FOOTPRINT"
+
+
 WEIGHTS = parse_kernel("""\
 kernel channels(y: f32* noalias, w: f32 const* noalias, k_: i32, c_: i32)
   launch grid(cdiv(k_, 8)) block(4)
