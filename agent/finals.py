@@ -75,15 +75,25 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             beaten += 1
         elif verdict and (found := compare(run, f, scenario)) is not None:
             met.append(Winner(f, found, verdict))
-    for f in _contenders(run, rest, met):
-        if run.verdicts.asked(f.candidate) and not run.was_decided(f):
-            run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({duration(f.seconds)})")
+    late = [f for f in _contenders(run, rest, met) if run.verdicts.asked(f.candidate) and not run.was_decided(f)]
+    for f in late:
+        run.notes.append(f"{scenario.name}: not verified in time: {f.candidate.label} ({duration(f.seconds)})")
     while (best := _fastest(run, met)) is not None:
         won = without_idle_steps(run, scenario, best)
         if not run.is_withdrawn(won.finalist.candidate):  # as it is where what is left of it is wrong
             return _result(run, scenario, won.finalist, won.found, won.verdict, won.shares)
     why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
+    why = _unheard(original, late) or why
     return _result(run, scenario, original, _unchanged(run, scenario, original), f"the original is kept{why}")
+
+
+def _unheard(original: Finalist, late: Sequence[Finalist]) -> str:
+    """What a longer search is worth, where candidates that it timed as faster had no verdict; '' where none were."""
+    faster = [f for f in late if f.seconds < original.seconds]
+    if not faster:
+        return ""
+    gain = original.seconds / min(f.seconds for f in faster)
+    return f": {len(faster)} faster, up to {gain:.3g}x, had no verdict in time (--time-limit)"
 
 
 def _may_win(run: Run, f: Finalist, scenario: Scenario, met: Sequence[Winner]) -> bool:

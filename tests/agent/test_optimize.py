@@ -616,6 +616,7 @@ def test_a_run_ends_where_no_verdict_comes_at_all(work, tmp_path):
     report, _, _ = run(work, tmp_path, Fixed(WIDE, SPLIT), Open(seconds), scenarios=["many"], time_limit=1.0)
     assert report.scenarios[0].script == "" and time.monotonic() - began < 20
     assert any("not verified in time" in n for n in report.notes)
+    assert "had no verdict in time (--time-limit)" in report.scenarios[0].verdict
 
 
 def test_measurements_go_on_while_the_ladder_is_climbed(work, tmp_path):
