@@ -50,7 +50,7 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import LoopStmt, resolve_place
 from ktc.passes.core.refusals import Refusal, Result, accepted
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.serial_sums import counted_range
 from ktc.passes.shared.sweeps import sibling_lists
 
 from .longer_sweeps import asks_first, goes_further, reading_instead
@@ -135,7 +135,7 @@ class _Detour:
 
     def _goes_further(self, changed: set[Sym]) -> bool:
         """Whether the last sweep goes through all of the first and more, and reads only what that one stored."""
-        first, last = _range(self.first), _range(self.last)
+        first, last = counted_range(self.first), counted_range(self.last)
         if first is None or last is None or any(used(e) & changed for e in (*first, *last)):
             return False
         return goes_further(first, last, self.last, self.kernel) and asks_first(self.last, self.buffer, first[1])
@@ -210,17 +210,10 @@ def _detours(kernel: Kernel, body: Body) -> Iterator[_Detour]:
 
 
 def _same_range(a: LoopStmt, b: LoopStmt, changed: set[Sym]) -> bool:
-    one, other = _range(a), _range(b)
+    one, other = counted_range(a), counted_range(b)
     if one is None or other is None or any(used(e) & (changed | {a.var, b.var}) for e in one):
         return False
     return all(same_value(x, y) for x, y in zip(one, other))
-
-
-def _range(s: LoopStmt) -> tuple[Expr, Expr] | None:
-    if isinstance(s, For):
-        hi = counted_to(s)
-        return None if hi is None or s.var in assigned(s.body) else (s.init, hi)
-    return s.lo, s.hi
 
 
 def _stores(loop: LoopStmt, buffer: Sym) -> bool:

@@ -26,9 +26,9 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ktc.ir.analysis.dependence import may_alias, noalias
+from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.effects import has_effect
-from ktc.ir.analysis.order import places
+from ktc.ir.analysis.order import jump, pinned, places
 from ktc.ir.arith import REWRITES, Facts, facts_of
 from ktc.ir.arith.polynomial import same_value
 from ktc.ir.kernel import Kernel
@@ -50,7 +50,7 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.purity import is_removable
-from ktc.ir.types import Array, Ptr, scalar_of
+from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -71,7 +71,8 @@ from ktc.passes.core.arguments import required
 from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import LoopStmt
 from ktc.passes.core.refusals import Refusal, Refused, Result, attempted
-from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.reductions.position_loops import overlapping
+from ktc.passes.shared.serial_sums import counted_range
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,20 @@ class Rematerialize(Pass[Arguments]):
 
 @dataclass(frozen=True)
 class _Kept:
-    """What the sweep of ``loop`` left in the array: of each iteration ``value``, behind ``steps``."""
+    """What the sweep of ``loop`` left in the array: of each iteration from ``first`` to ``end`` its ``value``, behind
+    ``steps``."""
 
     loop: LoopStmt
+    first: Expr
+    end: Expr
     steps: Body
     value: Expr
 
     @property
     def operands(self) -> set[Sym]:
-        """The variables and buffers from outside that it is computed from."""
-        return (used_in(self.steps) | used(self.value)) - set(declared(self.steps)) - {self.loop.var}
+        """The variables and buffers from outside that it is computed from, and that say which elements there are."""
+        made = (used_in(self.steps) | used(self.value)) - set(declared(self.steps)) - {self.loop.var}
+        return made | used(self.first) | used(self.end)
 
     def at(self, index: Expr) -> tuple[Body, Expr]:
         """Statements that compute the element ``index``, and its value behind them."""
@@ -155,15 +160,17 @@ class _Rewrite:
 
     def _check_unchanged(self, s: Stmt) -> None:
         """Refuse ``s`` if it changes what is kept is computed from."""
-        changed = assigned((s,)) - {self.array}
-        for x in self.kept.operands if self.kept is not None else ():
-            if any(x == w or (_are_memory(x, w) and may_alias(x, w, self.apart)) for w in changed):
-                raise self._refusal(f"'{x.name}', which it is computed from, may change before it is read", s)
+        changed, operands = assigned((s,)) - {self.array}, self.kept.operands if self.kept is not None else set()
+        for x in (operands & changed) | overlapping(operands, changed, self.apart):
+            raise self._refusal(f"'{x.name}', which it is computed from, may change before it is read", s)
 
     def _storing(self, s: Stmt) -> Body:
         """A sweep that stores, without its store."""
-        if not isinstance(s, For | Par | Reduce) or (self.kept and not _same_range(s, self.kept.loop)):
+        ends = counted_range(s) if isinstance(s, For | Par | Reduce) else None
+        if not isinstance(s, For | Par | Reduce) or ends is None or not self._is_whole(*ends):
             raise self._refusal("what stores in it is no loop, or one over another range", s)
+        if jump(s.body) is not None or pinned(s.body) is not None:
+            raise self._refusal("a sweep that stores in it may end early, or waits for others", s)
         out: list[Stmt] = []
         made: Decl | None = None
         for x in s.body:
@@ -182,8 +189,13 @@ class _Rewrite:
         steps, done = self._with_values(dataclasses.replace(s, body=tuple(out)), self.facts.at(s), s.var, made)
         if steps or self.array in mentions(done):
             raise self._refusal("its address is taken, or it is accessed as more than elements", s)
-        self.kept = _Kept(s, self._steps_to(tuple(out), made), Var(made.sym))
+        self.kept = _Kept(s, *ends, self._steps_to(tuple(out), made), Var(made.sym))
         return (done,) if _acts(done) else ()
+
+    def _is_whole(self, first: Expr, end: Expr) -> bool:
+        """Whether a sweep from ``first`` to ``end`` stores all that there is."""
+        kept = self.kept
+        return kept is None or (same_value(first, kept.first) and same_value(end, kept.end))
 
     def _steps_to(self, body: Body, made: Decl) -> Body:
         """What of ``body`` ``made`` needs, itself included.
@@ -254,26 +266,13 @@ class _Rewrite:
             return (), Var(made.sym)
         if self.kept is None:
             raise self._refusal("it is read before a sweep has stored in it")
-        first, end = _range(self.kept.loop)
-        if e.width != 1 or end is None or not (facts.at_most(first, index) and facts.below(index, end)):
+        within = facts.at_most(self.kept.first, index) and facts.below(index, self.kept.end)
+        if e.width != 1 or not within:
             raise self._refusal("a read may lie beyond what was stored")
         return self.kept.at(index)
 
     def _refusal(self, why: str, *where: Stmt) -> Refusal:
         return Refusal("E-REMATERIALIZE-USE", f"'{self.array.name}': {why}", places(*where))
-
-
-def _range(loop: LoopStmt) -> tuple[Expr, Expr | None]:
-    return (loop.init, counted_to(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
-
-
-def _same_range(a: LoopStmt, b: LoopStmt) -> bool:
-    (lo, hi), (first, end) = _range(a), _range(b)
-    return hi is not None and end is not None and same_value(lo, first) and same_value(hi, end)
-
-
-def _are_memory(*symbols: Sym) -> bool:
-    return all(isinstance(s.type, Ptr | Array) for s in symbols)
 
 
 def _acts(s: Stmt) -> bool:

@@ -26,6 +26,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    Par,
     Reduce,
     Stmt,
     Store,
@@ -95,6 +96,14 @@ def counted_to(loop: For) -> Expr | None:
     return upper_bound(loop.cond, loop.var) if step is not None and same_value(step, i32(1)) else None
 
 
+def counted_range(loop: For | Par | Reduce) -> tuple[Expr, Expr] | None:
+    """Where a loop begins and ends that goes up by one through all in between; None for any other."""
+    if not isinstance(loop, For):
+        return loop.lo, loop.hi
+    end = counted_to(loop)
+    return None if end is None or loop.var in assigned(loop.body) else (loop.init, end)
+
+
 def known_count(loop: For) -> int | None:
     """How often a loop that counts up by one goes round, where its ends are numbers; None for any other."""
     end = counted_to(loop)
@@ -119,4 +128,4 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
     return s if update is None or start is None or used(start) else update
 
 
-__all__ = ["converted", "counted_to", "known_count"]
+__all__ = ["converted", "counted_range", "counted_to", "known_count"]

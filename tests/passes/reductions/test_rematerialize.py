@@ -112,6 +112,15 @@ def test_a_variable_that_changes_in_between_refuses() -> None:
     assert no.code == "E-REMATERIALIZE-USE" and "'c'" in no.why
 
 
+@pytest.mark.parametrize("loop", ["for k in 0..e\n", "for k in 0..n\n      if k > 5\n        break\n"])
+def test_a_sweep_that_may_not_store_all_there_is_refuses(loop: str) -> None:
+    """``e`` is another number by then, or the loop ends early: what the first sweep stored is there still."""
+    first = COPY.replace("0..n", "0..e") if "0..e" in loop else COPY
+    text = HEAD + "    var e: i32 = n\n" + first + "    e = n / 2\n" + f"    {loop}      s[k] = 1.0\n"
+    no = refused(parse_kernel(text + OUT.replace("/ l", "")), "rematerialize{array=s}")
+    assert no.code == "E-REMATERIALIZE-USE" and ("'e'" in no.why or "end early" in no.why)
+
+
 def test_planes_are_no_rows() -> None:
     text = (HEAD + COPY).replace("f32[512]", "f32[512, 2]").replace("s[i]", "s[i, 0]")
     assert refused(parse_kernel(text), "rematerialize{array=s}").code == "E-REMATERIALIZE-ARRAY"
