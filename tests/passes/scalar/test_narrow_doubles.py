@@ -65,6 +65,11 @@ KEPT = {
     "stored as the float below": least(LESS, "0.7_f64"),
     "the largest float is not infinity": least(LESS.replace("<", ">"), "1e+40_f64"),
     "stored in 64 bits": least(LESS, end="z[r + 4] = best"),
+    "handed on to what stays in 64 bits": least(
+        "      if d < 0.0\n        best = 0.0_f64\n        wide = best\n      else\n        wide = z[i] * 0.1_f64\n",
+        end="y[r] = wide",
+        before="    var wide: f64 = 0.0_f64\n",
+    ),
     "compared with a number between floats": least(LESS.replace("d < best", "best > 0.1_f64")),
 }
 """Kernels in which it is not."""
