@@ -411,6 +411,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
+    from ktc.passes.raising.staging.finished_values import with_finished_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
     from ktc.passes.raising.warps.aggregated_atomics import with_single_atomics
     from ktc.passes.raising.warps.votes import with_summed_votes
@@ -418,7 +419,8 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from .tried_forms import some
 
     refuse_waiting_blocks(kernel.body, launch)
-    kernel, launch = with_joined_grid(kernel.with_(body=with_own_variables(kernel.body)), launch)
+    kernel = with_finished_values(kernel.with_(body=with_own_variables(kernel.body)))
+    kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(
         exchanged_apart(lanes_apart(with_summed_votes(with_single_atomics(kernel)))), launch
     )
