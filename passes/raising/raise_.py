@@ -383,6 +383,7 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.ir.analysis.scalars.loop_locals import with_loop_locals
     from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
@@ -396,7 +397,6 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.scopes.alike_arrays import with_alike_arrays
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
-    from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
     from ktc.passes.raising.normalise.single_rounds import with_own_rounds, without_single_rounds
     from ktc.passes.raising.normalise.straight import counted, versioned
