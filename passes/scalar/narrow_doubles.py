@@ -99,15 +99,10 @@ def _narrowed(body: Body) -> Rounding:
         return {}
     uses = _uses(body, kept)
     kept &= {v for v in kept if uses.given[v]} - _seen_otherwise(body, uses)
-    while (
-        wrong := {v for v in kept if not all(_holds_float(e, kept) for e in uses.given[v])}
-        | {
-            v
-            for c in uses.compared
-            if not _holds_float(c.a, kept) or not _holds_float(c.b, kept)
-            for v in used(c) & kept
-        }
-        | (_handed_to_others(kept, uses) & kept)
+    while wrong := kept & (
+        {v for v in kept if not all(_holds_float(e, kept) for e in uses.given[v])}
+        | {v for c in uses.compared if not (_holds_float(c.a, kept) and _holds_float(c.b, kept)) for v in used(c)}
+        | {e.sym for w, values in uses.given.items() if w not in kept for e in values if isinstance(e, Var)}
     ):
         kept -= wrong
     out: Rounding = {}
@@ -158,11 +153,6 @@ def _holds_float(e: Expr, kept: Collection[Sym]) -> bool:
         case Var(v):
             return v in kept
     return isinstance(e, Const)
-
-
-def _handed_to_others(kept: Collection[Sym], uses: _Uses) -> set[Sym]:
-    """The variables that ones which stay in 64 bits are given."""
-    return {e.sym for v, values in uses.given.items() if v not in kept for e in values if isinstance(e, Var)}
 
 
 def _handed_on(kept: Collection[Sym], uses: _Uses) -> list[set[Sym]]:
