@@ -141,6 +141,15 @@ KERNELS = {
         ),
         "0_i64 .. n * n * 2_i64 + n * 4_i64 + m * m * 2_i64 + 1_i64 - m * n * 4_i64 - m * 4_i64",
     ),
+    "an index that each use computes anew": (
+        one(
+            "int at; for (int t = 0; t < (m + 31) / 32; ++t) {"
+            " at = t * 32 + threadIdx.x; if (at < m) y[at] = 1;"
+            " at = t * m + threadIdx.x; if (at >= n * m) y[0] = 0; else y[at] = x[at]; }",
+            "1",
+        ),
+        "0_i64 .. m + m * n - 1_i64",
+    ),
     "counted in a branch": (
         one("int i = 0; for (int k = 0; k < n; ++k) if (k < m) { y[i] = 1; i += 1; }", "1", "1"),
         None,

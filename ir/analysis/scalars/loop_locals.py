@@ -24,7 +24,8 @@ from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, S
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, mentions, rename, stmt_exprs, used, used_in, walk, walk_expr
-from ktc.passes.raising.recognise.exchange_regions import live_in
+
+from .liveness import live_in
 
 
 def with_loop_locals(body: Body) -> Body:
