@@ -44,7 +44,9 @@ def test_other_poison_in_the_same_places_is_not_looked_at(touched: list[str]) ->
 
 def test_what_poison_leads_to_is_found(touched: list[str]) -> None:
     """Only what nobody wrote is large in one run and below zero in the next decides who stores."""
-    found = ran(kernel_of("float own[2]; if (t < n) own[0] = -1.f; if (own[0] < 0.f) y[0] = 1.f;"), 3.0)
+    found = ran(
+        kernel_of("float own[2]; if (t < n) own[0] = -1.f; if (own[0] < 0.f) y[t + 64 * blockIdx.x] = 1.f;"), 3.0
+    )
     assert {f.kind for f in found.findings} >= {"uninitialised"}
     index = ran(kernel_of("int own[2]; if (t < 0) own[0] = 1; y[own[0] > 50 ? 0 : t + 64 * blockIdx.x] = 1.f;"), 3.0)
     assert "uninitialised" in {f.kind for f in index.findings}
