@@ -6,11 +6,12 @@
 from ktc.ir.interp.sanitizer.findings import KINDS, Finding
 
 from .equivalence import Mismatch, compare, equivalent, mismatch
-from .run import FUEL, Kept, RunResult, environment, geometry_of, run
+from .run import FUEL, LANES, Kept, RunResult, environment, geometry_of, run
 
 __all__ = [
     "FUEL",
     "KINDS",
+    "LANES",
     "Finding",
     "Kept",
     "Mismatch",

@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from ktc.ir.analysis.float_values import floats_are_values
 from ktc.ir.analysis.words import only_travel
 from ktc.ir.fold import evaluate
 from ktc.ir.interp.domains.bit_patterns import Given
@@ -40,6 +39,7 @@ from ktc.ir.types import U64, Ptr, Vec, scalar_of
 from ktc.ir.workload.input_data import initial_array, numpy_dtype
 
 from .run_results import RunResult, same
+from .same_accesses import may_have_same_accesses, moves_the_same, same_accesses
 
 FUEL = 300_000
 """Default budget: statements executed, each counted once for all threads of a batch of blocks."""
@@ -91,9 +91,11 @@ def run(
         fatal: which finding ends the run at once, as the last of its findings; the outputs mean nothing then.
         kept: working memory as earlier launches in this domain left it (zeros where there is none); what this launch
             leaves, if it comes to its end, is put there.
-        before: what a sanitized run of the same kernel on the same ``args`` left in another domain. Where nothing was
-            found then, and floats are only values, the order of accesses is the same again and not looked at. Where it
-            said that results depend on what nobody wrote, they do so here, without more runs that show it.
+        before: what a sanitized run of the same kernel on the same integers left, in another domain or on other floats.
+            Where nothing was found then, and the accesses are the same (:mod:`.same_accesses`), their order is not
+            looked at again, nor whether results depend on floats that nobody wrote, where the domain is exact or no
+            float decides what is moved where. Where it said that they do, they do so here, without more runs that show
+            it.
         returned: buffers that are among the outputs though the kernel may have no statement that stores to them.
         backwards: atomics that several lanes make at once are applied last lane first: as good an order as any.
         beside: arguments of other launches that run at the same time, each on memory of its own
@@ -105,21 +107,26 @@ def run(
     keep_freed_memory()
     values = copy(domain_named(domain))
     values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
-    ordered = before is not None and before.ok and floats_are_values(kernel)
+    ordered = before is not None and before.ok and may_have_same_accesses(kernel)
     told = next((f for f in before.findings if f.kind == "uninitialised"), None) if before is not None else None
     job = _Job(
         kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept, ordered, footprints,
         frozenset(returned), most_cost, backwards, tuple(beside),
     )  # fmt: skip
     with np.errstate(all="ignore"):
-        result, doubtful = job.run(seed=0)
+        result, doubts = job.run(seed=0)
+        if ordered and before is not None and not same_accesses(kernel, before, result):
+            job.ordered = False
+            result, doubts = job.run(seed=0)
+        if job.ordered and not doubts.of_integers and (values.exact or moves_the_same(kernel)):
+            doubts = _Doubts(False, False)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
         left = {} if ended else job.left
-        doubtful = sanitize and doubtful and not ended
+        doubtful = sanitize and doubts.any and not ended
         if doubtful and told is not None and all(f.kind != told.kind for f in result.findings):
             result = dataclasses.replace(result, findings=[*result.findings, told])
-        for seed in range(1, job.poisons()) if doubtful and told is None else ():
-            again = job.run(seed)[0]
+        for seed in range(1, job.poisons(doubts)) if doubtful and told is None else ():
+            again = job.again(seed, result, doubts)
             result = dataclasses.replace(result, work=result.work + again.work)
             if not same(result, again):
                 result = _depending(result, again, kernel)
@@ -136,6 +143,14 @@ def _depending(result: RunResult, again: RunResult, kernel: Kernel) -> RunResult
     known = {(f.kind, f.index) for f in result.findings}
     more = [f for f in again.findings if (f.kind, f.index) not in known]
     return dataclasses.replace(result, findings=[*result.findings, *more, Finding("uninitialised", what, kernel.loc)])
+
+
+@dataclass(frozen=True)
+class _Doubts:
+    """Whether numbers were read that nobody wrote; integers, or what stands for them, among them."""
+
+    any: bool
+    of_integers: bool
 
 
 @dataclass
@@ -175,7 +190,19 @@ class _Job:
                 raise bad_argument(f"launches of '{self.kernel.name}' that run at once differ in more than data")
             self.own = own
 
-    def run(self, seed: int) -> tuple[RunResult, bool]:
+    def again(self, seed: int, first: RunResult, doubts: _Doubts) -> RunResult:
+        """The run with other poison. Where no integer is among that, and it makes the accesses of the ``first`` one, in
+        which nothing was found, their order is not looked at."""
+        floats_alone = first.ok and not (doubts.of_integers or self.structure.polled)
+        if not self.ordered and floats_alone and may_have_same_accesses(self.kernel):
+            self.ordered = True
+            made = self.run(seed)[0]
+            if same_accesses(self.kernel, first, made):
+                return made
+            self.ordered = False
+        return self.run(seed)[0]
+
+    def run(self, seed: int) -> tuple[RunResult, _Doubts]:
         kernel = self.kernel
         self.domain.given = Given()
         env = environment(kernel, self.args)
@@ -211,11 +238,11 @@ class _Job:
         self.left = {(b.sym.name, b.size): b.data for b in scratch}
         result = self._result(state)
         state.buffers.clear()  # what else holds on to the state goes with the next collection of cycles
-        return result, state.doubtful
+        return result, _Doubts(state.doubtful, state.doubtful_integers)
 
-    def poisons(self) -> int:
+    def poisons(self, doubts: _Doubts) -> int:
         """How many runs tell whether results depend on what nobody wrote."""
-        return RUNS if self.structure.signed else RUNS - 1
+        return RUNS if self.structure.signed and doubts.of_integers else RUNS - 1
 
     def _geometry(self, kernel: Kernel) -> Geometry:
         g = dataclasses.replace(geometry_of(kernel, self.args, self.warp), launches=1 + len(self.beside))

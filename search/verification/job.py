@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
+from ktc.ir.interp import FUEL, LANES, Finding, Kept, RunResult, run
 from ktc.ir.interp.launches_at_once import Lanes, apart, differing
 from ktc.ir.kernel import Kernel
 from ktc.ir.walk import assigned
 from ktc.ir.workload import Workload
+from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.special_values import SpecialRows
 from ktc.search.verification.instances.coverage import Coverage
-from ktc.search.verification.instances.instances import Instance
+from ktc.search.verification.instances.instances import Instance, extents
+from ktc.search.verification.instances.sizes import scalars_of
 
 from .oracle import Inputs, Oracle, text_of
 from .sharing.shared_runs import TURN, Data, Planned, SharedRuns, planned
@@ -68,6 +74,8 @@ class Job:
     workload: Workload
     domains: tuple[str, ...] = field(init=False)
     steps: dict[int, int] = field(default_factory=dict)
+    executed: dict[int, int] = field(default_factory=dict)
+    """How many statements one thread of the candidate comes to, for the instances that ended so far."""
     kept: dict[Memory, Kept] = field(default_factory=dict)
     unsure: bool = False
     only: bool = False
@@ -78,6 +86,8 @@ class Job:
     _history: dict[Memory, str] = field(default_factory=dict)  # the key of the run that left what is kept
     _series: dict[tuple[int, ...], int] = field(default_factory=dict)
     _at_once: dict[Planned, Planned] = field(default_factory=dict)  # the run that makes a planned one with others
+    _clean: dict[tuple[tuple[str, int], ...], RunResult] = field(default_factory=dict)
+    """By sizes, what runs under the sanitizer left in which nothing was found."""
     _lanes: Lanes = field(default_factory=Lanes)
     _made: dict[Planned, RunResult] = field(default_factory=dict)  # what such runs left that was not asked for yet
     coverage: Coverage = field(init=False)
@@ -116,11 +126,18 @@ class Job:
         result = self._against(want, what, known, most, before)
         if result.ended:
             self.steps[id(instance)] = result.steps
+            self.executed[id(instance)] = (result.steps + result.spared) // self._batches(instance)
             if (at := tuple(instance.sizes.values())) not in self._lanes.known:
                 self._lanes.note(self.candidate, self.oracle.inputs(instance.sizes, data), at, result)
             self.coverage.note(None, result)
             self.theirs.note(None, want)
         return result
+
+    def _batches(self, instance: Instance) -> int:
+        """How many times the interpreter goes through a launch of the candidate: a part of its blocks at a time."""
+        if self.candidate.launch is None:
+            return 1
+        return -(-math.prod(extents(self.candidate, scalars_of(self.workload, instance.sizes))) // LANES) or 1
 
     def looked_at(
         self, instance: Instance, data: Data, domain: str, want: RunResult, most: int | None = None
@@ -263,6 +280,7 @@ class Job:
             return run(
                 self.candidate, first, domain=group.domain, sanitize=group.sanitize, fuel=fuel, fatal=lambda _: True,
                 undefined=oracle.undefined, returned=self.stored, beside=others,
+                before=self._looked_at_before(group, datas),
             )  # fmt: skip
 
         try:
@@ -341,16 +359,30 @@ class Job:
                 returned=self.stored,
                 fatal=(lambda f: (f.kind, f.buffer) not in theirs) if what.sanitize else None,
                 kept=memory,
+                before=self._looked_at_before(what, [what.kind]),
             )
 
         if not self.remembers:
-            return self._spread(what, fuel, compute, sorted(theirs))
+            result = self._spread(what, fuel, compute, sorted(theirs))
+            if what.sanitize and (what.domain, what.data) == (self.domains[0], "exact") and result.ok:
+                self._clean[what.sizes] = result
+            return result
         if self.shared is None:
             return compute()
         key = self._key(what, sorted(theirs), self._history.get(what.memory, ""))
         result = self.shared.in_turn(_in_turn(what), key, self.candidate, fuel, compute, memory)
         self._history[what.memory] = key
         return result
+
+    def _looked_at_before(self, what: Planned, several: Sequence[str | SpecialRows]) -> RunResult | None:
+        """A run of the candidate under the sanitizer in which nothing was found, on the integers that ``several`` kinds
+        of data have for these sizes; None where none is known, or a launch finds more than its arguments."""
+        clean = self._clean.get(what.sizes) if what.sanitize and not self.remembers else None
+        if clean is None:
+            return None
+        sizes = dict(what.sizes)
+        known = integers_of(self.oracle.inputs(sizes, "exact"))
+        return clean if all(integers_of(self.oracle.inputs(sizes, data)) == known for data in several) else None
 
     @cached_property
     def stored(self) -> frozenset[str]:
@@ -381,6 +413,15 @@ class Job:
         """What a run's result depends on. ``before``: the same of the run that came before, if that left something."""
         facts = (text_of(self.candidate), self.oracle.key, what.name, theirs, *before)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def integers_of(args: Inputs) -> dict[str, object]:
+    """What of the arguments is no float, to be compared."""
+    return {
+        n: x.tobytes() if isinstance(x, np.ndarray) else x
+        for n, x in args.items()
+        if not (is_float(x.dtype) if isinstance(x, np.ndarray) else isinstance(x, float))
+    }
 
 
 def _in_turn(p: Planned) -> Planned:

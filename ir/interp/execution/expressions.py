@@ -87,7 +87,7 @@ class Evaluator:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
         mask = owner.undefined.get(e.sym) if owner.undefined else None
         if mask is not None and count_true(mask if lanes is None else mask[lanes]):
-            self.state.doubtful = True
+            self.state.doubt(scalar_of(e.type))
             v = self._indeterminate(e, owner, mask)
         else:
             v = owner.values[e.sym]

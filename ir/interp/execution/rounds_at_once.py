@@ -59,7 +59,12 @@ if TYPE_CHECKING:
     from .statements import Machine
 
 MOST_LANES = 1 << 15
-"""Lanes of a child frame; beyond, a statement takes as long as its lanes, however few statements there are."""
+"""Lanes of rounds that count as run at once; beyond, a statement takes as long as its lanes, however few statements
+there are."""
+
+FRAME_LANES = 1 << 14
+"""Lanes of a child frame: with more of them what it computes leaves the caches. Rounds that do not fit run in several
+frames, one after another, and count as if they did."""
 
 LEAST_ROUNDS = 16
 """Rounds that fit in a frame, at least, where those of a loop that accumulates run at once."""
@@ -123,20 +128,36 @@ def ran_at_once(machine: Machine, s: For, rounds: Rounds, frame: Frame, act: Act
         state.repeated.add(id(s))
     outer = machine.accumulating  # loops around this one may have the same updates
     machine.accumulating = {**outer, **rounds.updates}
-    for at in range(0, number if n else 0, max(together, 1)):
-        many = min(together, number - at)
-        if at:  # what does not fit in one frame takes as long as its rounds: they count
-            state.spend(many)
+    uniform = is_uniform(begin) and is_uniform(end)
+    ordered = bool(machine.accumulating)  # a round's updates come before the next one's
+    few = together if ordered else max(1, FRAME_LANES // max(n, 1))  # rounds of one frame
+    few = together if few == 1 and not uniform else few
+
+    def run(at: int, many: int) -> None:
+        if many == 1 and uniform and not ordered:  # in the frame itself, whose lanes lie beside each other
+            frame.declare(s.var, (begin + at * step).astype(first.dtype), act)
+            machine.body(s.body, frame, act)
+            return
         lanes = np.tile(frame.lanes(act), many)
         values = np.repeat(np.arange(at, at + many) * step, n) + (begin if begin.ndim == 0 else np.tile(begin, many))
-        if not is_uniform(begin) or not is_uniform(end):
+        if not uniform:
             there = values < (end if end.ndim == 0 else np.tile(end, many))
             lanes, values = lanes[there], values[there]
         child = Frame(len(lanes), frame, lanes, fixed=True)
         child.values[s.var] = values.astype(first.dtype)
-        before = state.steps + state.spared
         machine.body(s.body, child, None)
-        state.spared += (many - 1) * (state.steps + state.spared - before)
+
+    for at in range(0, number if n else 0, max(together, 1)):
+        many = min(together, number - at)
+        if at:  # what does not count as run at once takes as long as its rounds
+            state.spend(many)
+        before = state.steps + state.spared
+        run(at, min(few, many))
+        counted = state.steps, state.spared
+        for k in range(at + few, at + many, few):
+            run(k, min(few, at + many - k))
+            state.steps, state.spared = counted
+        state.spared += (many - 1) * (sum(counted) - before)
         for _ in range(many - (at == 0) if rounds.updates else 0):  # the next round's updates wait for these
             state.burn(n)
     machine.accumulating = outer

@@ -16,6 +16,7 @@ from ktc.ir.interp.memory.memory_spaces import Buffer
 from ktc.ir.interp.sanitizer.findings import Findings
 from ktc.ir.nodes import Expr, Load, Stmt, Sym
 from ktc.ir.support.time_limits import checkpoint
+from ktc.ir.types import Scalar
 
 from .frames import Active, Frame
 from .true_counts import count_true
@@ -132,6 +133,8 @@ class State:
     most_lanes: int = 0
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
+    doubtful_integers: bool = False
+    """One of those that were read was no float."""
 
     @property
     def is_noting(self) -> bool:
@@ -177,6 +180,15 @@ class State:
         """An access may change ``buffer``."""
         self.stores += 1
         self.stored.add(buffer)
+
+    def doubt(self, t: Scalar) -> None:
+        """A number of type ``t`` is read that nobody wrote."""
+        self.doubtful = True
+        self.doubtful_integers |= not t.is_float
+
+    def is_doubtful(self, t: Scalar) -> bool:
+        """Whether there is nothing more to note of uninitialised numbers of type ``t``."""
+        return self.doubtful if t.is_float else self.doubtful_integers
 
     def has_seen_all(self, e: Expr) -> bool:
         """Whether ``e`` came out both ways already: there is nothing more to note of it."""

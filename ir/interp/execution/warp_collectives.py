@@ -92,7 +92,7 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     put(full, lanes, value)
     out = picked(full, np.where(missing, lanes, position))
     if count_true(missing):
-        state.doubtful = True
+        state.doubt(scalar_of(e.value.type))
         poison = state.domain.poison(scalar_of(e.value.type), 1, state.seed)[0]
         out[missing] = poison
     return out

@@ -102,8 +102,8 @@ class Access:
         b = self.buffer
         where: slice | np.ndarray = self.pos if self.column is None else self.column
         value = b.data.take(self.pos) if self.column is None else b.data[self.column].copy()
-        if b.written is not None and not self.state.doubtful and not all_true(b.written[where]):
-            self.state.doubtful = True
+        if b.written is not None and not self.state.is_doubtful(b.elem) and not all_true(b.written[where]):
+            self.state.doubt(b.elem)
         self.note("read")
         if self.is_vector:
             value = value.reshape(1, -1) if self.pos.ndim == 1 else value
@@ -193,8 +193,8 @@ def own_places(state: State, sym: Sym, frame: Frame, act: Active, index: list) -
 def read_own(state: State, own: tuple[Buffer, Any]) -> np.ndarray:
     """What is at these places (:func:`own_places`)."""
     b, where = own
-    if b.written is not None and not state.doubtful and not all_true(b.written[where]):
-        state.doubtful = True
+    if b.written is not None and not state.is_doubtful(b.elem) and not all_true(b.written[where]):
+        state.doubt(b.elem)
     return b.data[where].copy() if type(where) is slice else b.data.take(where)
 
 

@@ -136,7 +136,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     if s.op != "cas":
         place.note("atomic")
     if buffer.written is not None and not all_true(buffer.written[pos[ok]]):
-        state.doubtful = True
+        state.doubt(buffer.elem)
     old = np.zeros(n, buffer.data.dtype)
     state.stores_to(buffer.sym)
     order = _order(pos, None if place.ok is None else ok, state.backwards)

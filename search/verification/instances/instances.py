@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ktc.ir.fold import evaluate
@@ -46,6 +47,9 @@ IDLE = 16
 
 LAUNCHED = 1 << 23
 """Threads of the largest launch: half of what the interpreter takes."""
+
+NO_FORMULA = ("and", "or", "not", "==", "!=", "<", "<=", ">", ">=")
+"""What stands in a condition and in no number."""
 
 LARGER = 8
 """How much costlier an extra instance may be than a usual one."""
@@ -88,7 +92,7 @@ def instances(
     for sizes in choices(maker):
         made = maker.make(sizes)
         if made is not None:
-            found.setdefault(tuple(sizes.values()), made)
+            found.setdefault(tuple(made.sizes.values()), made)
         if len(found) >= count:
             break
     if count > 1:
@@ -98,7 +102,7 @@ def instances(
         for sizes in cut_fragments(maker) if has_fragments(candidate) else ():
             made = maker.make(sizes)
             if made is not None:
-                found.setdefault(tuple(sizes.values()), made)
+                found.setdefault(tuple(made.sizes.values()), made)
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
 
 
@@ -191,9 +195,12 @@ class Maker:
         return self.steps[name].near(v)
 
     def make(self, sizes: Mapping[str, int]) -> Instance | None:
+        """The instance of these sizes; where they do not keep to the workload's equations between sizes, that of those
+        in which the sizes that these tell are what they tell."""
         key = tuple(sizes[n] for n in self.names)
         if key not in self._known:
-            self._known[key] = self._make(dict(zip(self.names, key)))
+            asked = dict(zip(self.names, key))
+            self._known[key] = self._make(told_sizes(self.workload, asked))
         return self._known[key]
 
     def _make(self, sizes: dict[str, int]) -> Instance | None:
@@ -284,6 +291,19 @@ class Maker:
         possible = candidates(name, self.tiles, self.steps[name], self.workload)
         feasible = [v for v in possible if self.make({**base, name: v}) is not None]
         return by_interest(feasible, self.tiles, self.steps[name], self.inner[name] > 0)
+
+
+def told_sizes(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int]:
+    """``sizes`` with those that equations of the workload tell, of others: ``P == (H + 2 * pad - R) / stride + 1``."""
+    found = dict(sizes)
+    for fact in workload.assume:
+        name, _, formula = (part.strip() for part in fact.partition("=="))
+        if name not in found or any(sign in formula.split() for sign in NO_FORMULA):
+            continue
+        with suppress(FormulaError):  # there is none, or others than sizes tell it: whoever asks for it is told so
+            value = size_expressions.evaluate(formula, found)
+            found[name] = value if value > 0 else found[name]
+    return found
 
 
 def _has_constant_blocks(kernel: Kernel) -> bool:

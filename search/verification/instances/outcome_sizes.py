@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.interp.execution.evaluation_plans import QUOTIENTS
-from ktc.ir.nodes import Binary, Call, Const, Expr, Stmt, Unary, Var
+from ktc.ir.nodes import AsyncCopy, Binary, Call, Const, Expr, Stmt, Unary, Var
 from ktc.ir.types import BOOL
 from ktc.ir.walk import walk_expr
 from ktc.search.verification.integers.first_thread import FIRST, LAST, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.reaching import arguments, least_value
+from ktc.search.verification.integers.statement_context import has_part
 
 from .coverage import Coverage
 from .instances import Instance, Maker
@@ -60,7 +61,7 @@ def _small_values(coverage: Coverage, maker: Maker, base: Mapping[str, int], e: 
 def _least(
     coverage: Coverage, maker: Maker, base: Mapping[str, int], follow: FirstThread, s: Stmt, e: Expr
 ) -> Iterator[Instance]:
-    other = _is(e, first=coverage.outcomes[id(e)] == 2)
+    other = _where_met(s, e, _is(e, first=coverage.outcomes[id(e)] == 2))
 
     def holds(sizes: Mapping[str, int]) -> bool:
         return follow.holds(s, other, arguments(coverage.workload, sizes, coverage.candidate))
@@ -77,6 +78,13 @@ def _least(
     made = maker.make(sizes) if sizes else None
     if made is not None:
         yield made
+
+
+def _where_met(s: Stmt, e: Expr, holds: Expr) -> Expr:
+    """``holds``, where ``s`` comes to ``e`` at all: the place that a copy reads is none where it is not valid."""
+    if isinstance(s, AsyncCopy) and s.valid is not None and any(has_part(i, e) for i in s.src_index):
+        return Binary("&&", s.valid, holds)
+    return holds
 
 
 def _is(e: Expr, first: bool) -> Expr:

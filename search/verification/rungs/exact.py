@@ -67,6 +67,8 @@ class _Progress:
     """Statements of the candidate in the extra instance that is tried."""
     wasted: float = 0.0
     """The statements of extra instances that came to no end, by what as many of few threads cost."""
+    extra: dict[tuple[int, ...], tuple[float, ...]] = field(default_factory=dict)
+    """What the extra instances of these sizes were given; with as much, or less, another shows nothing more."""
     lengths: dict[int, int] = field(default_factory=dict)
     """Statements of the original, as far as they are worth counting, by the ``id`` of a usual instance."""
 
@@ -85,6 +87,15 @@ class _Progress:
         if not self.larger:
             return math.inf
         return self.fuel() if self.wasted < WASTED else min(self.fuel(), STEPS)
+
+    def has_shown(self, instance: Instance) -> bool:
+        """Whether these sizes have shown what they show for what there is for the extra instance that is tried."""
+        sizes, given = tuple(instance.sizes.values()), (self.most, self.fuel(), self.cost())
+        known = self.extra.get(sizes)
+        if known is not None and all(now <= then for now, then in zip(given, known)):
+            return True
+        self.extra[sizes] = given
+        return any(tuple(i.sizes.values()) == sizes for i in self.coverage.tried)
 
     def affordable(self, foreseen: int) -> bool:
         return self.larger or len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
@@ -155,6 +166,8 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         yield _others(job, instance, () if job.large else rest, progress)
     for instance, most in () if job.only else _extra(job):
         progress.spent, progress.larger, progress.most = 0, True, most
+        if progress.has_shown(instance):
+            continue
         if (instance, most) not in extra:
             job.announce([*_sanitized_runs(job, [instance], most), *_other_runs(job, [instance], most), *later])
         failure, rest = _first(job, instance, progress)

@@ -240,7 +240,8 @@ def _rounding_runs(job: Job, chosen: list[Instance]) -> Iterator[Planned]:
 def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:
     """Instances, and the kinds of data for each."""
     two = _distinct(*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])
-    yield from ((i, "plain") for i in _distinct(*chosen, *_busiest(job, _found(job))[:1]))
+    short = [i for i in _found(job) if job.steps.get(id(i), 0) <= STEPS]
+    yield from ((i, "plain") for i in _distinct(*chosen, *_busiest(job, short)[:1]))
     if _spreadable(job):
         some = _distinct(*chosen[: 1 + len(chosen) // 2], *_broadest(chosen), *_longest(chosen))
         yield from ((i, "wild") for i in some)
@@ -313,7 +314,12 @@ def _found(job: Job) -> list[Instance]:
 
 
 def _busiest(job: Job, found: list[Instance]) -> list[Instance]:
-    return sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))
+    """Those whose threads do most come first; of such as do about as much, the cheapest."""
+    executed = {id(i): job.executed.get(id(i), 0) for i in found}
+    most = max(executed.values(), default=0)
+    if not most:
+        return sorted(found, key=lambda i: -i.cost)
+    return sorted(found, key=lambda i: (-(executed[id(i)] // (most // 8 + 1)), i.cost))
 
 
 def _longest(found: list[Instance]) -> list[Instance]:

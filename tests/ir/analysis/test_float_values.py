@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktc.ir.analysis.float_values import floats_are_values
+from ktc.ir.analysis.float_values import choices_by_floats, float_branches, floats_are_values
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
@@ -52,6 +52,30 @@ def test_floats_that_are_values(body: str) -> None:
 )
 def test_floats_that_decide_something(body: str) -> None:
     assert not floats_are_values(kernel_of(body))
+
+
+@pytest.mark.parametrize(
+    ("body", "branches"),
+    [
+        ("y[t] = x[t] > limit ? x[t] : 0.f;", 0),
+        ("float own[2]; own[0] = x[t]; own[1] = limit; y[t] = own[0] > limit ? own[0] : own[1];", 0),
+        ("float v = x[t]; if (isnan(v)) v = s[t]; y[t] = v;", 1),
+        ("if (x[t] > limit) y[t] = 1.f; else if (t < n) y[t] = 2.f;", 1),
+        ("s[t] = x[t]; __syncthreads(); y[t] = x[t] > limit ? s[t] : 0.f;", None),
+        ("y[t] = x[t] > limit ? (float)(t / n) : 0.f;", None),
+        ("s[t] = x[t]; __syncthreads(); if (x[t] > limit && s[t] > 0.f) y[t] = 1.f;", None),
+        ("int k = x[t] > limit ? 1 : 0; y[k] = 1.f;", None),
+    ],
+)
+def test_branches_that_floats_decide(body: str, branches: int | None) -> None:
+    """What is chosen between values is one; a branch is told; who reads what others write is neither."""
+    found = float_branches(kernel_of(body))
+    assert (None if found is None else len(found)) == branches
+
+
+@pytest.mark.parametrize(("value", "chosen"), [("fmaxf(x[t], limit)", False), ("x[t] > limit ? x[t] : limit", True)])
+def test_choices_that_floats_decide(value: str, chosen: bool) -> None:
+    assert choices_by_floats(kernel_of(f"y[t] = {value};")) == chosen
 
 
 def _arguments(x: np.ndarray) -> dict[str, object]:

@@ -121,12 +121,17 @@ def both_ways(monkeypatch: pytest.MonkeyPatch, kernel: Kernel, args: dict, **how
 WHOLE = rounds_at_once.MOST_LANES
 
 
-@pytest.mark.parametrize("name", INDEPENDENT)
-def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def storing(name: str) -> Kernel:
+    """One of ``INDEPENDENT``, and what its array holds stored."""
     stored = "" if "out[" in INDEPENDENT[name] else "\nfor z in 0..8\n  out[z * 128 + i] = r[z % 2]"
     if "f32[2, 8]" in INDEPENDENT[name] or "f32[4, 8]" in INDEPENDENT[name]:
         stored = stored.replace("r[z % 2]", "r[z % 2, z]")
-    kernel = thread_program(INDEPENDENT[name] + stored)
+    return thread_program(INDEPENDENT[name] + stored)
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    kernel = storing(name)
     args = {"out": np.zeros(1024, np.float32), "x": np.arange(1, 65, dtype=np.float32)}
     a, b = both_ways(monkeypatch, kernel, args, domain="int")
     assert np.array_equal(a.outputs["out"], b.outputs["out"]) and a.unreached == b.unreached
@@ -134,6 +139,22 @@ def test_the_same_bits_and_the_same_coverage(monkeypatch: pytest.MonkeyPatch, na
     assert a.once == b.once and a.outcomes == b.outcomes and a.steps < b.steps
     if name != "more rounds in some lanes":  # at once, all take what the longest takes
         assert b.steps // 2 <= a.steps + a.spared <= b.steps and not b.spared
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize("name", [*INDEPENDENT, *UPDATES])
+def test_rounds_in_several_frames_count_as_those_in_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, rounds: int
+) -> None:
+    """Of as many rounds each; none fit, or one does: in the frame of the threads."""
+    kernel = thread_program(UPDATES[name]) if name in UPDATES else storing(name)
+    args = {"out": np.zeros(1024, np.float32), "x": np.arange(1, 151, dtype=np.float32)}
+    whole = run(kernel, args, domain="int")
+    monkeypatch.setattr(rounds_at_once, "FRAME_LANES", rounds * 128)
+    parts = run(kernel, args, domain="int")
+    assert np.array_equal(whole.outputs["out"], parts.outputs["out"]) and whole.unreached == parts.unreached
+    assert {(f.kind, f.buffer) for f in whole.findings} == {(f.kind, f.buffer) for f in parts.findings}
+    assert whole.once == parts.once and whole.outcomes == parts.outcomes and parts.steps <= whole.steps
 
 
 @pytest.mark.parametrize("domain", ["int", "field", "float", "bound", "terms"])

@@ -11,13 +11,13 @@ import pytest
 
 import ktc
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Decl, i32
-from ktc.ir.text import print_expr
+from ktc.ir.nodes import AsyncCopy, Binary, Decl, i32
+from ktc.ir.text import parse_kernel, print_expr
 from ktc.ir.walk import all_exprs, map_body, walk
 from ktc.search.verification import verify
 from ktc.search.verification.instances.coverage import Coverage
 from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance, Maker
-from ktc.search.verification.instances.outcome_sizes import _small_values
+from ktc.search.verification.instances.outcome_sizes import _small_values, _where_met
 from ktc.search.verification.instances.together import extremes
 from ktc.search.verification.integers.first_thread import FirstThread
 from ktc.search.verification.verdict import Verdict
@@ -239,3 +239,22 @@ def test_a_heap_that_is_filled_by_tiles(tmp_path: Path) -> None:
     assert verify(plain, kernel(tiles), workload).status == "TESTED"
     beyond = kernel(tiles.replace("child + 1 < size", "child + 1 <= size", 1))
     assert verify(plain, beyond, workload).status == "REJECTED"
+
+
+def test_a_copy_comes_to_the_place_it_reads_where_it_is_valid() -> None:
+    """What says where it puts it is computed by all threads."""
+    copying = parse_kernel("""
+kernel k(x: f32 const*, K: i32)
+  launch grid(1) block(64)
+  array w_s: shared f32[16]
+  let t: i32 = threadIdx.x
+  async_copy w_s[t % 16] = x[t / 4] if t / 4 < K
+  async_commit
+  async_wait (0)
+  barrier
+""")
+    copy = next(s for s in walk(copying.body) if isinstance(s, AsyncCopy))
+    (quotient,), (remainder,) = copy.src_index, copy.dst_index
+    zero = Binary("==", quotient, i32(0))
+    assert print_expr(_where_met(copy, quotient, zero)) == "t / 4 < K && t / 4 == 0"
+    assert _where_met(copy, remainder, zero) is zero
