@@ -260,6 +260,7 @@ class Raise(Pass[NoArguments]):
         from .normalise.offsets import from_row_starts
         from .raise_report import assumed_apart, assumed_unseen, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
+        from .summed_cells import with_summed_cells
         from .tried_forms import apart, by_work_left, some
 
         kernel = reference.source
@@ -278,7 +279,8 @@ class Raise(Pass[NoArguments]):
             guess = dataclasses.replace(guess, body=from_row_starts(guess.body))
             given = (*kernel.assumptions, *guess.facts)
             params = _moved_in_words(kernel, dict(guess.aligned), dict(guess.flat))
-            raised, said = kernel.with_(body=guess.body, assumptions=given, params=params), guess.regions
+            raised = with_summed_cells(kernel.with_(body=guess.body, assumptions=given, params=params))
+            said = guess.regions
             wrong = threads_left(guess.body)
             facts: tuple[Assume, ...] = ()
             if not wrong:

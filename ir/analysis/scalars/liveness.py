@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Assign, Body, Decl, For, If, Stmt, Sym, Var, While
+from ktc.ir.nodes import Assign, Body, Decl, For, If, Stmt, Sym, Var, While, has_bodies
 from ktc.ir.support.memo import by_identity
-from ktc.ir.walk import stmt_exprs, walk_expr
+from ktc.ir.walk import stmt_exprs, used_in, walk_expr
 
 
 def live_in(region: Body) -> list[Sym]:
     """Scalars that ``region`` may read before it writes them, in order of first reading."""
     return list(_flow(region)[0])
+
+
+def live_before(body: Body, behind: frozenset[Sym]) -> frozenset[Sym]:
+    """Scalars that are read behind the point before ``body``, of which ``behind`` are read behind it; where no
+    statement of ``body`` jumps."""
+    read, written = _flow(body)
+    return frozenset(read) | (behind - written)
 
 
 def _flow(body: Body) -> tuple[dict[Sym, None], frozenset[Sym]]:
@@ -37,7 +44,7 @@ def _flow_of(s: Stmt) -> tuple[dict[Sym, None], frozenset[Sym]]:
         if isinstance(s, For):
             inside.pop(s.var, None)
         return read | inside, frozenset()
-    return read, frozenset()
+    return read | (dict.fromkeys(used_in((s,))) if has_bodies(s) else {}), frozenset()
 
 
-__all__ = ["live_in"]
+__all__ = ["live_before", "live_in"]

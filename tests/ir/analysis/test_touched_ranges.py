@@ -150,6 +150,24 @@ KERNELS = {
         ),
         "0_i64 .. m + m * n - 1_i64",
     ),
+    "indices that are declared before the branch that computes them": (
+        one(
+            "int i, j, at; i = blockIdx.x * 32 + threadIdx.x; if (i < n) { at = i * m; y[at] = 1;"
+            " for (int k = 0; k < m; k++) { j = i * m + k; y[j] += x[at]; } }"
+        ),
+        "0_i64 .. m * n",
+    ),
+    "an index of an iteration that another one reads": (
+        one(f"int at = 0; {INDEX} for (int k = 0; k < n; ++k) {{ if (k > m) y[at] = 1; at = i * x[k]; }}"),
+        None,
+    ),
+    "an index that an iteration leaves behind": (
+        one(
+            f"int at = 0; {INDEX} for (int k = 0; k < m; ++k) {{ if (x[k] > 0) {{ at = i + n * k; break; }} at = 0; }}"
+            " y[at] = 1;"
+        ),
+        None,
+    ),
     "counted in a branch": (
         one("int i = 0; for (int k = 0; k < n; ++k) if (k < m) { y[i] = 1; i += 1; }", "1", "1"),
         None,
