@@ -73,5 +73,5 @@ def test_columns_of_words_stand_on_lanes_and_groups_are_shared() -> None:
     assert "r=[vec $V, thread.x" in shared and "c_tile=[thread.y $TY:(4,8,16), block.y" in shared
     assert "sizes=32 " in shared and "block.y" not in alone
     sizes = [{"m": m, "n": n} for m, n in ((16, 64), (32, 128))]
-    knobs = {"V": 8, "TX": 8, "TY": 4, "P": 4}
+    knobs = {"V": 4, "TX": 8, "TY": 4, "P": 4}
     assert differs(k, applied(k, shared), sizes, elements=32 * 128, knobs=knobs) is None
