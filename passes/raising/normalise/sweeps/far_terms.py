@@ -42,9 +42,10 @@ def over_far_terms(s: Reduce) -> Reduce | None:
     if first is None:
         return None
     n = i32(len(terms))
-    dist = (*s.dist, Level("seq", n))
+    t, dist = s.var.type, (*s.dist, Level("seq", n))
+    assert isinstance(t, Scalar)
     whole = dataclasses.replace(acc, value=first)
-    return dataclasses.replace(s, accs=(whole,), hi=cast(mul(s.hi, n), s.var.type), dist=dist, body=())
+    return dataclasses.replace(s, accs=(whole,), hi=cast(mul(s.hi, n), t), dist=dist, body=())
 
 
 def _are_steps(s: Reduce, first: Expr, terms: list[Expr], threads: int) -> bool:
