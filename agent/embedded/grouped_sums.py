@@ -2,7 +2,8 @@
 
 A group's terms are added up by themselves and multiplied once: of weights of four bits that leaves half of the
 products. Rows stand side by side on lanes that take a group each; where the number of rows is known to be a multiple, a
-thread has several, so that what their terms are multiplied by is converted once for all.
+thread has several, so that what their terms are multiplied by is converted once for all. Where terms are a row of
+memory apart and columns side by side, these stand on lanes, and other threads and blocks share the groups.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.analysis.access_nests import accesses
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.arith.counted_loops import counting
@@ -37,6 +39,10 @@ ROWS_A_THREAD, ROWS_A_BLOCK = 4, 16
 """Rows that a thread adds up beside each other, and what their number is to be a multiple of for that."""
 
 
+COLUMN_TERMS = 32
+"""Terms that a thread adds up at a time where the groups of a column are shared: of fewer, few threads have any."""
+
+
 @dataclass(frozen=True)
 class Grouped:
     """``loop`` adds up inside the parallel loop ``rows``; ``group`` of its terms in a row share a factor."""
@@ -50,7 +56,10 @@ def grouped_sums(raised: Kernel, facts: Sequence[KernelFacts], able: Callable[[s
     """Steps after ``raise`` with why and a guess of the gain; ``able`` says whether steps can be lowered."""
     for found in _found(raised):
         name, row = place_of(raised, found.loop), place_of(raised, found.rows)
-        apart = f"tile{{loops={name} sizes={found.group} tail=exact}} | licm{{loop={name}}} | factor-out{{loop={name}}}"
+        if _is_column(raised, found):
+            yield from _of_columns(row, name, min(found.group, COLUMN_TERMS), able)
+            continue
+        apart = _apart(name, found.group)
         lanes = min(found.group, ACCESS_BYTES // narrowest_element(found.loop))
         rest = found.group // lanes
         inside = f"vec {lanes}, unroll {rest}" if rest > 1 else f"vec {lanes}"
@@ -59,6 +68,30 @@ def grouped_sums(raised: Kernel, facts: Sequence[KernelFacts], able: Callable[[s
             steps = f"{before}{apart} | normalise | map{{{levels} {name}=[{inside}]}}"
             if able(steps):
                 yield steps, f"{found.group} terms share a factor: they are added up first, and multiplied once", GAIN
+
+
+def _apart(loop: str, terms: int) -> str:
+    return f"tile{{loops={loop} sizes={terms} tail=exact}} | licm{{loop={loop}}} | factor-out{{loop={loop}}}"
+
+
+def _is_column(raised: Kernel, found: Grouped) -> bool:
+    """Whether some terms are a row apart, and those of neighbouring sums are not."""
+    row, term = found.rows.var.name, found.loop.var.name
+    around = [
+        {x.name: a.pattern(x.name) for x in a.axes}
+        for a in accesses(raised)
+        if a.mode == "read" and any(x.stmt is found.loop for x in a.axes)
+    ]
+    return any(x.get(term) == "strided" and x.get(row) in ("unit", "irregular") for x in around)
+
+
+def _of_columns(column: str, term: str, terms: int, able: Callable[[str], bool]) -> Iterator[Idea]:
+    """Columns on lanes, several a thread; groups of ``terms`` shared by threads, and by blocks where that can be."""
+    for blocks in ("block.y $P:(4,8,16,32), ", ""):
+        levels = f"{column}=[vec $V, thread.x $TX:(8,16,32), block.x] {term}_tile=[thread.y $TY:(4,8,16), {blocks}seq]"
+        steps = f"{_apart(term, terms)} | normalise | map{{{levels} {term}=[unroll {terms}]}}"
+        if able(steps):
+            yield steps, f"{terms} terms of a column share a factor: they are added up first, and multiplied once", GAIN
 
 
 def _of_rows(rows: Par, facts: Sequence[KernelFacts]) -> Iterator[tuple[str, str]]:

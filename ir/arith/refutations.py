@@ -10,7 +10,7 @@ Each function says of an expression at a place that the rule cannot apply; it ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from ktc.ir.fields import children
@@ -92,6 +92,33 @@ def not_split(e: Binary, place: Place) -> bool:
 def not_nested(e: Binary, place: Place) -> bool:
     """A quotient of no quotient, a remainder of no remainder."""
     return not isinstance(e.a, Binary) or e.a.op != e.op
+
+
+def not_reduced(e: Binary, place: Place) -> bool:
+    """A quotient by no number, or of what is no multiple of a quotient by one; or a remainder."""
+    if e.op != "/" or not isinstance(e.b, Const) or not is_integer(e.type):
+        return True
+    return not any(isinstance(x, Binary) and x.op == "/" and is_const(x.b) for x in _factors(e.a))
+
+
+def _factors(e: Expr) -> Iterator[Expr]:
+    """The factors of the product ``e``."""
+    e = without_index_casts(e)
+    if isinstance(e, Binary) and e.op == "*":
+        yield from _factors(e.a)
+        yield from _factors(e.b)
+    else:
+        yield e
+
+
+def not_restored(e: Binary, place: Place) -> bool:
+    """No product of a quotient and what it is divided by; or what is divided is no multiple here."""
+    if not is_integer(e.type):
+        return True
+    for a, b in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(a, Binary) and a.op == "/" and isinstance(b, Const) and a.b == b:
+            return any(n == 0 or x % n for x, n in place.pairs(a.a, a.b))
+    return True
 
 
 def not_rounded(e: Call, place: Place) -> bool:

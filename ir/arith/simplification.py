@@ -10,6 +10,8 @@ before                                  after, where
     cdiv(n * y, n)                          y                   0 <= n * y
     x / n * n + x % n                       x
     x / 4 / 8, x % 32 % 8                   x / 32, x % 8
+    x / 4 * 4 / 32                          x / 32              0 <= x
+    x / 4 * 4                               x                   4 divides x
 
 Each keeps the value of every expression that has one, as far as the facts' trust goes; what is put together anew is
 computed without an overflow, and for less.
@@ -18,9 +20,10 @@ computed without an overflow, and for less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import gcd
 from typing import Any
 
-from ktc.ir.fold import fold_node
+from ktc.ir.fold import fold_node, is_const
 from ktc.ir.nodes import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var
 from ktc.ir.operation_costs import cost
 from ktc.ir.types import BOOL, Scalar
@@ -235,6 +238,29 @@ def _nested(e: Binary, facts: Facts) -> Expr | None:
     return None
 
 
+def _reduced(e: Binary, facts: Facts) -> Expr | None:
+    """``4 * y / 32`` is ``y / 8``, where ``y`` is a quotient: what it divides is divided once."""
+    t, n = e.type, facts.interval(e.b).constant
+    if not isinstance(t, Scalar) or n is None or n < 1 or not facts.whole(e) or not facts.never_negative(e.a):
+        return None
+    p = facts.polynomial(e.a)
+    shared = gcd(n, *p.values())
+    (factors, k), *others = p.items() or (((), 0),)
+    if others or shared != k or len(factors) != 1 or not isinstance(y := factors[0], Binary) or y.op != "/":
+        return None
+    if y.type != t or n % k or not is_const(y.b):
+        return None
+    return _nested(Binary("/", y, Const(n // k, t)), facts)
+
+
+def _restored(e: Binary, facts: Facts) -> Expr | None:
+    """``x / 4 * 4`` is ``x``, of which 4 is a divisor."""
+    for a, b in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(a, Binary) and a.op == "/" and isinstance(b, Const) and a.b == b and a.type == a.a.type == e.type:
+            return a.a if facts.multiple_of(a.a, int(b.value)) else None
+    return None
+
+
 def _number(n: int, e: Expr) -> Expr | None:
     t = e.type
     return Const(n, t) if isinstance(t, Scalar) else None
@@ -245,6 +271,7 @@ _Rule = tuple[Callable[[Any, Facts], "Expr | None"], Callable[[Any, Place], bool
 
 _QUOTIENT: tuple[_Rule, ...] = (
     (_nested, refutations.not_nested),
+    (_reduced, refutations.not_reduced),
     (_digit, refutations.no_digit),
     (_split, refutations.not_split),
 )
@@ -254,6 +281,7 @@ _RULES: dict[object, tuple[_Rule, ...]] = {
     Call: ((_extreme, refutations.either_extreme), (_rounded, refutations.not_rounded)),
     **dict.fromkeys(COMPARISONS | LOGICAL, ((_decided, refutations.undecided),)),
     "+": ((_rejoined, refutations.not_rejoined),),
+    "*": ((_restored, refutations.not_restored),),
     "/": _QUOTIENT,
     "%": _QUOTIENT,
 }

@@ -39,13 +39,15 @@ SMALLER = "loops are compared in runs of the interpreter: a parameter in place o
 
 def generally_raised(kernel: Kernel, launch: Launch, checked: Checked, guessed: Guessed) -> Result | Refused:
     """``kernel`` raised in the first of these forms that is one of it, else as it stands; what it asks of pointers is
-    answered first, as far as it assumes the answer, and integers that it rounds as floats are integers."""
+    answered first, as far as it assumes the answer; integers that it rounds as floats are integers, and tables of a few
+    numbers are constants."""
+    from ktc.passes.raising.lanes.digit_tables import with_digits
     from ktc.passes.raising.normalise.guards_as_ends import with_guards_as_ends
     from ktc.passes.raising.normalise.int_counters import counted_in_int
     from ktc.passes.raising.normalise.whole_quotients import in_integers
     from ktc.passes.raising.staging.known_ends import with_known_ends
 
-    kernel = in_integers(kernel.with_(body=with_decided(kernel.body, known_nulls(kernel))))
+    kernel = in_integers(kernel.with_(body=with_digits(with_decided(kernel.body, known_nulls(kernel)))))
     outcome = _in_covering(kernel, checked) or _in_a_block(kernel, checked) or _in_equal_sizes(kernel, checked, guessed)
     if outcome is None:
         outcome = _at_its_sizes(kernel, launch, checked)

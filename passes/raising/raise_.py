@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ktc.ir.arith import REWRITES
 from ktc.ir.arith.size_equalities import shown_by_launch
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import facts_of, without
@@ -513,11 +514,13 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
 def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
     """``guess``, before it that with loops over what threads or blocks share out, where it has such; before each, it
-    with loops over the elements of vectors."""
+    with loops over the elements of vectors; before all, that with sums over the numbers in words."""
     from ktc.passes.raising.lanes.lane_loops import lane_forms
+    from ktc.passes.raising.lanes.packed_sums import packed_sums
     from ktc.passes.raising.normalise.tidy import tidied
     from ktc.passes.raising.recognise.guards import sizes_of
     from ktc.passes.raising.recognise.launched_strides import shared_out
+    from ktc.passes.shared.known_ranges import decided
 
     from .raise_report import left_as_threads
 
@@ -531,6 +534,9 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
         return (*(r for r in guess.regions if not r.is_by_threads), *left_as_threads(body))
 
     shared = shared_out(guess.body, launch)
+    if (packed := packed_sums(shared)) != shared:
+        numbers = decided(kernel.with_(body=tidied(packed, sizes_of(launch))), REWRITES)
+        yield dataclasses.replace(guess, body=numbers, regions=said(numbers))
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
         for elements in lane_forms(form, kernel.params, read):
             yield dataclasses.replace(

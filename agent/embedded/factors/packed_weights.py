@@ -99,11 +99,16 @@ class _Plan:
         self.words = {x: e for x, e in reads.items() if not e.is_float}
         self.scales = {x: e for x, e in reads.items() if e.is_float and x != name}
         self._copies: tuple[str, str, str] | None = None
+        self._apart = ""
 
     def schedules(self, t: Tile) -> Iterator[str]:
         """What is tried for one tile, best first: all that a step reads is copied steps ahead; or words are read as
         they are unpacked."""
-        before, product = self._before(t), self._product(t)
+        if self._copies is None:
+            term = self.sums.terms.var.name
+            apart = (f" | licm{{loop={term}}} | factor-out{{loop={term}}}", f" | factor-out{{loop={term}}}")
+            self._apart = next((x for x in apart if self._able(self._before(t, x) + self._product(t))), "")
+        before, product = self._before(t, self._apart), self._product(t)
         if self._copies is None:
             self._copies = self._found(before, product)
         words, scales, rest = self._copies
@@ -113,13 +118,14 @@ class _Plan:
             for scaled in dict.fromkeys((scales + ahead + rest, ahead)):
                 yield f"{before}{copied}{product}{scaled} | multi-buffer{{loop={self.whole} stages={STAGES}}} | {laid}"
 
-    def _before(self, t: Tile) -> str:
+    def _before(self, t: Tile, apart: str) -> str:
+        """``apart``: steps by which what terms share is multiplied after their sum, if they share anything."""
         down, across, term = (x.var.name for x in (self.sums.down, self.sums.across, self.sums.terms))
         threads = 32 * t.warps[0] * t.warps[1]
         return (
             f"tile{{loops={down},{across} sizes={t.rows},{t.cols}}}"
             f" | tile{{loops={term} sizes={_step(self.sums.terms)} tail=exact}}"
-            f" | licm{{loop={term}}} | factor-out{{loop={term}}} | register-tile{{loop={self.whole}}}"
+            f"{apart} | register-tile{{loop={self.whole}}}"
             f" | map{{{down}.*=[thread.y {threads // 16}, seq] {across}.*=[thread.x 16, seq]}}"
         )
 

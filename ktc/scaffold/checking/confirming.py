@@ -25,6 +25,9 @@ STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 WINDOWS = PROBED["window"]
 
+OWN = (3, 5, 7, 11, 17)
+"""Sizes of groups by which it is tried whether another size has to be a multiple of them."""
+
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
 
@@ -187,9 +190,11 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
 
 def _goes_wrong(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: str) -> bool:
     """Whether the kernel goes wrong, or leaves something out, where the size ``name`` is no multiple of ``by``, though
-    it is one of whatever else it has to be."""
+    it is one of whatever else it has to be. Groups longer than a step are tried, where
+    steps are short: a step more is then a part of one."""
     step = d.steps.get(name, 1)
-    other = even if step % even[by] else probe.whole({**even, by: next(n for n in (3, 5, 7) if step % n)}, d.steps)
+    own = next((n for n in OWN if n > step), None) or next(n for n in OWN if step % n)
+    other = even if step % even[by] and even[by] > step else probe.whole({**even, by: own}, d.steps)
     free = Prober(d.kernel, replace(d.roles, multiples=()), d.ties)
     return not _rest_is_done(d, free, other, name, other[by], step)
 

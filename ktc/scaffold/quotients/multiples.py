@@ -1,9 +1,9 @@
 """Sizes that are multiples of others: ``K / group`` groups of elements, ``heads / kv_heads`` queries a key.
 
 A quotient of two sizes that is not rounded up counts whole groups, as a rule, and so does that of a loop's variable,
-``k / group`` with ``k < K``. Where the last elements are in none, a
-kernel reads beyond the scales that its host allocates, or leaves elements out. Drafts look at whole groups alone, and
-where the others are seen to go wrong a workload says so (:mod:`..checking.confirming`).
+``k / group`` with ``k < K``, or of the elements of its words, ``8 * i / group`` with ``i < K / 8``. Where the last
+elements are in none, a kernel reads beyond the scales that its host allocates, or leaves elements out. Drafts look at
+whole groups alone, and where the others are seen to go wrong a workload says so (:mod:`..checking.confirming`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ktc.ir.arith.integer_casts import without_casts
+from ktc.ir.arith.polynomial import polynomial
+from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For, Sym, Var
 from ktc.ir.types import Scalar
@@ -47,11 +49,21 @@ def _quotients(
     to, all of which is divided with them."""
     for e in (x for y in exprs for x in walk_expr(y)):
         if isinstance(e, Binary) and e.op == "/" and isinstance(e.type, Scalar) and e.type.is_int:
-            place = without_casts(e.a)
-            all_of_it = counted.get(place.sym, place) if isinstance(place, Var) else place
+            all_of_it = _all_of(without_casts(e.a), sources, counted)
             whole, by = (without_casts(spelled_out(x, sources)) for x in (all_of_it, e.b))
             if isinstance(whole, Var) and isinstance(by, Var) and whole.sym != by.sym:
                 yield whole.sym.name, by.sym.name
+
+
+def _all_of(place: Expr, sources: Mapping[Sym, Sequence[Expr]], counted: Mapping[Sym, Expr]) -> Expr:
+    """What ``place`` goes up to as loops count: the end of ``k``, and ``n`` of ``8 * i + j``, ``i`` up to ``n / 8``."""
+    if isinstance(place, Var):
+        return counted.get(place.sym, place)
+    words = [(f[0], n) for f, n in polynomial(place).items() if n > 1 and len(f) == 1 and isinstance(f[0], Var)]
+    if len(words) != 1 or not isinstance(v := words[0][0], Var) or v.sym not in counted:
+        return place
+    end = without_casts(spelled_out(counted[v.sym], sources))
+    return end.a if isinstance(end, Binary) and end.op == "/" and is_const(end.b, words[0][1]) else place
 
 
 def in_whole_groups(sizes: Mapping[str, int], groups: Sequence[Group], steps: Mapping[str, int] = {}) -> dict[str, int]:

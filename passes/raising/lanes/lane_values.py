@@ -49,6 +49,9 @@ class LaneValues:
             if lane is None:
                 raise NotLanes("a lane is chosen at run time")
             return self.lane(e.x, int(lane))
+        if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer not in self.known:
+            whole = dataclasses.replace(e.x, index=tuple(map(self.scalar, e.x.index)))  # bytes that are one number
+            return dataclasses.replace(e, x=whole)
         if isinstance(e.type, Vec):
             raise NotLanes("a vector as a whole")
         return fold_node(with_children(e, self.scalar))

@@ -45,6 +45,7 @@ from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import loads_in, substitute_expr, used
 from ktc.passes.shared.conjuncts import conjuncts_of
 
+from .lane_fields import field_of, numbers, taken
 from .lanes_in_place import in_place
 from .scalar_lanes import Conditions, Effect, Item, Lanes, Nested, NotLanes
 
@@ -74,10 +75,12 @@ class Rolled:
     ``is_loose``: the lanes are guarded one by one, or some at a time, and one guard stands for all: they are the same
     where what they are guarded by is a multiple of ``count``. ``apart``: of a loop over this variable, lanes that need
     not be neighbours, but are as far from each other as the last is from the first of the next iteration: rows, say.
+    ``packed``: lanes may take other bits of a word each; ``fields`` says whether they do.
     """
 
-    def __init__(self, lanes: Lanes, count: int, apart: Sym | None = None) -> None:
+    def __init__(self, lanes: Lanes, count: int, apart: Sym | None = None, packed: bool = False) -> None:
         self.count, self.lane, self.apart = count, fresh("lane", I32), apart
+        self.packed, self.fields = packed, 0
         self._at: dict[Sym, tuple[_Block, int, Decl]] = {}
         self._changes: dict[Sym, list[tuple[_Block, int, Assign]]] = {}
         self._groups: dict[tuple[Sym, ...], Sym] = {}
@@ -216,8 +219,9 @@ class Rolled:
         own |= {one for lanes, one in self._groups.items() if own & {*lanes}}
         return any(used(c) & own for c in given)
 
-    def accumulated(self, acc: Acc, lanes: Lanes) -> Acc:
-        """``acc`` with the value of one lane: those of an iteration are accumulated one by one.
+    def accumulated(self, acc: Acc, lanes: Lanes, turns: int = 1) -> Acc:
+        """``acc`` with the value of one lane: those of an iteration are accumulated one by one. ``turns``: those of one
+        lane, and of the next so many, follow each other in each round.
 
         Raises:
             NotLanes: an iteration adds up something else than its lanes.
@@ -226,6 +230,7 @@ class Rolled:
         if op is None:
             raise NotLanes(f"'{acc.op}' of an iteration is not one of its lanes")
         terms = self._terms(self._chosen(lanes.scalar(acc.value), op), op)
+        terms = [t for k in range(turns) for t in terms[k::turns]]
         if not terms or len(terms) % self.count:
             raise NotLanes(f"an iteration accumulates {len(terms)} values")
         each = len(terms) // self.count
@@ -243,6 +248,17 @@ class Rolled:
             self._kept |= used(value)
             return dataclasses.replace(acc, value=value)
         raise NotLanes("the values that an iteration accumulates are not alike")
+
+    def terms_of(self, acc: Acc, lanes: Lanes) -> int:
+        """How many values an iteration accumulates into ``acc``.
+
+        Raises:
+            NotLanes: they are accumulated in a way that is none of lanes.
+        """
+        op = COMBINING.get(acc.op)
+        if op is None:
+            raise NotLanes(f"'{acc.op}' of an iteration is not one of its lanes")
+        return len(self._terms(self._chosen(lanes.scalar(acc.value), op), op))
 
     def _chosen(self, e: Expr, op: str) -> Expr:
         """``e`` without the condition where there is none: what is accumulated then is nothing."""
@@ -281,10 +297,34 @@ class Rolled:
         if self.apart is not None:  # whole sums first: their terms may stand in another order in each lane
             with suppress(NotLanes):
                 return self._counting(xs)
+        if self.packed and (field := self._field(xs)) is not None:
+            return field
         try:
             return self._by_operands(xs)
         except NotLanes:
             return self._counting(xs)
+
+    def _field(self, xs: Exprs) -> Expr | None:
+        """Fields of words, at other bits in each lane; None where ``xs`` are none."""
+        found = [field_of(x, self._meaning) for x in xs]
+        fields = [f for f in found if f is not None]
+        first, t = fields[0] if fields else None, xs[0].type
+        if first is None or len(fields) < len(xs) or not isinstance(t, Scalar) or any(x.type != t for x in xs):
+            return None
+        alike = len({(f.bits, f.is_signed, f.word.type) for f in fields}) == 1
+        at = numbers(Var(self.lane), [f.at for f in fields]) if alike else None
+        if at is None or len({f.at for f in fields}) == 1:
+            return None
+        words = tuple(f.word for f in fields)
+        if len(set(words)) not in (1, len(words)):  # some lanes take theirs of the same one
+            words = tuple(self._meaning(w) or w for w in words)
+        word = self.alike(words)
+        self.fields += 1
+        return taken(first, word, at, t)
+
+    def _meaning(self, e: Expr) -> Expr | None:
+        own = isinstance(e, Var) and e.sym in self._at and e.sym not in self._changes
+        return self._at[e.sym][2].init if own else None  # type: ignore[attr-defined]
 
     def _by_operands(self, xs: Exprs) -> Expr:
         first, operands = xs[0], [children(x) for x in xs]
@@ -305,6 +345,11 @@ class Rolled:
             raise NotLanes("lanes do different things")
         steps = [minus(polynomial(x), polynomial(first)) for x in xs]
         step = steps[1]
+        if self.packed and all(set(s) <= {()} for s in steps):
+            at = numbers(Var(self.lane), [s.get((), 0) for s in steps])
+            if at is not None:
+                self._share(first)
+                return add(first, cast(at, t))
         if not step or any(s != scaled(step, k) for k, s in enumerate(steps)):
             raise NotLanes("lanes differ by more than their number")
         if set(step) != {()} and self.apart is None:

@@ -26,12 +26,11 @@ from .wide_accesses import lanes_in
 
 def sums_of_parts(body: Body) -> Body:
     """``body`` with such sums in its loops over vectors."""
-    return map_body(body, lambda s: _with_parts(s) if isinstance(s, For) else s)
+    return map_body(body, lambda s: with_parts(s) if isinstance(s, For) and lanes_in(s.body) else s)
 
 
-def _with_parts(s: For) -> Stmt:
-    if not lanes_in(s.body):
-        return s
+def with_parts(s: For) -> For:
+    """``s`` with such sums once an iteration."""
     outer = {x.sym for x in walk(s.body) if isinstance(x, Assign)} - set(declared(s.body))
     before: list[Stmt] = []
     after: list[Stmt] = []
@@ -65,4 +64,4 @@ def _accumulated(v: Sym, body: Body) -> str | None:
     return ops.pop() if len(ops) == 1 and (everywhere > 1 or not at_once) else None
 
 
-__all__ = ["sums_of_parts"]
+__all__ = ["sums_of_parts", "with_parts"]

@@ -53,3 +53,25 @@ def test_what_they_lead_to_computes_the_same_with_one_product_a_group(at: int) -
 )
 def test_other_sums_have_no_groups(old: str, new: str) -> None:
     assert proposed(parse_kernel(KERNEL.replace(old, new)), 4096) == []
+
+
+COLUMNS = """\
+kernel k(y: f32* restrict, w: u32 const* restrict align 16, s: f32 const* restrict align 16,
+    x: f32 const* restrict align 16, m: i32 range 1..4096 divisible_by 8, n: i32 range 1..4096 divisible_by 64)
+  launch grid(cdiv(m, 32)) block(32)
+  par r in 0..m @ [thread.x 32, block.x]
+    var sum: f32 = 0.0
+    for c in 0..n
+      sum += f32(w[c * (m / 8) + r / 8] >> r % 8 * 4 & 15_u32) * s[c / 64 * m + r] * x[c]
+    y[r] = sum
+"""
+
+
+def test_columns_of_words_stand_on_lanes_and_groups_are_shared() -> None:
+    k = parse_kernel(COLUMNS)
+    shared, alone = proposed(k, 4096)
+    assert "r=[vec $V, thread.x" in shared and "c_tile=[thread.y $TY:(4,8,16), block.y" in shared
+    assert "sizes=32 " in shared and "block.y" not in alone
+    sizes = [{"m": m, "n": n} for m, n in ((16, 64), (32, 128))]
+    knobs = {"V": 4, "TX": 8, "TY": 4, "P": 4}
+    assert differs(k, applied(k, shared), sizes, elements=32 * 128, knobs=knobs) is None

@@ -47,3 +47,15 @@ def test_tiles_have_as_many_rows_as_there_are(rows: int, tile: str) -> None:
 def test_factors_of_32_bits_stay_with_threads() -> None:
     _, o = observe(WEIGHTS.replace("x: f16", "x: f32").replace("f32(x[row * terms + k])", "x[row * terms + k]"), SIZES)
     assert not any("tensorize" in p.script for p in Rules().propose(o, 6))
+
+
+def test_weights_of_one_scale_a_column_are_multiplied_as_they_are() -> None:
+    """The scale stands behind the sum: no factor of its terms is left to be taken out."""
+    terms = "f32(x[row * terms + k]) * (f32(scale[g * cols + col]) * f32(q - z - 1))"
+    source = WEIGHTS.replace(terms, "f32(x[row * terms + k]) * f32(q - 8)").replace(
+        "f16(s)", "f16(s * f32(scale[col]))"
+    )
+    builder, o = observe(source, SIZES)
+    script = Rules().propose(o, 1)[0].script
+    assert "stage-factors{loop=k_tile type=f16} | tensorize" in script and "factor-out" not in script
+    assert isinstance(builder.build(Proposal(script, "")), Candidate)

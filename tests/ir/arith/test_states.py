@@ -230,3 +230,17 @@ def test_a_remainder_of_a_division_by_zero_is_joined_with_nothing() -> None:
     place = Place(k, lambda: Facts(k, REWRITES)).under(op("<=", n, 0))
     e = op("+", Const(3, I32), op("%", Const(7, I32), n))
     assert simplified(e, place) == simplified(e, place.facts) == e
+
+
+def test_quotients_of_whole_groups_are_quotients_of_what_is_grouped() -> None:
+    """``x / 8 * 8 / 128`` is ``x / 128``, for x from 0 on; ``x / 8 * 8`` is x where 8 divides it."""
+    x, n = size("x", 0), size("n", 0)
+    place = Place.of(Facts(made(x, n), REWRITES))
+    groups = op("*", op("/", x, 8), 8)
+    assert simplified(op("/", groups, 128), place) == op("/", x, 128)
+    assert simplified(op("/", op("*", op("/", x, 2), 2), 128), place) == op("/", x, 128)
+    assert simplified(op("/", groups, 12), place) == op("/", groups, 12)
+    assert simplified(op("/", op("*", op("/", x, 8), 6), 12), place) == op("/", x, 16)
+    assert simplified(groups, place) == groups
+    whole = size("n", 0, by=8)
+    assert simplified(op("*", op("/", whole, 8), 8), Place.of(Facts(made(x, whole), REWRITES))) == Var(whole.sym)

@@ -211,3 +211,26 @@ int main() {
 def test_a_kernel_for_the_program_s_numbers_alone_is_drafted_with_them(tmp_path: Path) -> None:
     found = drafted(tmp_path, ONE_SIZE)
     assert next(a["value"] for a in found["args"] if a["name"] == "n") == 512
+
+
+def test_words_of_elements_in_groups_make_whole_groups(tmp_path: Path) -> None:
+    """``i * 8 / G``, ``i`` up to ``K / 8``: the part of a group behind the last whole one has no scale."""
+    found = drafted(
+        tmp_path,
+        """
+__global__ void sums(const unsigned* w, const float* s, float* y, int N, int K, int G) {
+  int n = blockIdx.x * 32 + threadIdx.x;
+  if (n >= N) return;
+  float sum = 0;
+  for (int i = 0; i < K / 8; i++) sum += (w[i * N + n] >> 28) * s[i * 8 / G * N + n];
+  y[n] = sum;
+}
+int main() {
+  const int N = 64, K = 256, G = 32;
+  unsigned* w; float *s, *y;
+  cudaMalloc(&w, K / 8 * N * 4); cudaMalloc(&s, K / G * N * 4); cudaMalloc(&y, N * 4);
+  sums<<<(N + 31) / 32, 32>>>(w, s, y, N, K, G);
+}
+""",
+    )
+    assert found["assume"] == {"facts": ["K % G == 0"], "guessed": True}
