@@ -37,6 +37,10 @@ BYTE = 256
 CHUNKS = (2048, 16384, 131072, 1048576)
 """Iterations that a block counts for itself before it adds its counts to the array."""
 
+COUNTING = (4, 8, 2, 1)
+"""Blocks a compute unit that count for all, likeliest first: more hide more of the wait for memory, and add up more
+arrays."""
+
 BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""
 
@@ -222,6 +226,11 @@ def counts(
     """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own, where a block
     has room for as many as the array has."""
     yield from ((str(s.step), s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
+    own = {str(site.step.kwargs["array"]) for site in PASSES["join-counts"].sites(raised)}
+    counted = [s for s in walk(raised.body) if isinstance(s, Atomic) and s.buffer.name in own]
+    shown = all(most_of(s.index[0]) < MOST_BINS for s in counted)  # else the source's array alone shows it
+    joined = _joined_counts(raised, units, 40.0 if shown else 60.0)
+    yield from joined if not shown else ()
     before, kernel = _counted_anew(raised)
     for p in (s for s in walk(kernel.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
         atomics = [s for s in p.body if isinstance(s, Atomic)]
@@ -238,6 +247,13 @@ def counts(
             copies = f"$C:(1,{min(most, MOST_BINS // bins)})" if 2 * bins <= MOST_BINS else "1"
             private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"
             yield f"{before}{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
+    yield from joined if shown else ()
+
+
+def _joined_counts(raised: Kernel, units: int, gain: float) -> Iterator[Idea]:
+    for site in PASSES["join-counts"].sites(raised):
+        step = str(site.step).replace("$BLOCKS", f"$BLOCKS:({','.join(str(n * units) for n in COUNTING)})")
+        yield step, "as many blocks count as a device holds at once", gain
 
 
 def _chunks(kernel: Kernel, p: Par, units: int, facts: Sequence[KernelFacts]) -> list[int]:

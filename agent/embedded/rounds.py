@@ -82,7 +82,7 @@ _FAULTS = {
 
 
 HANDED_ON = 3
-"""Scripts that a scenario without any of its own takes over from others."""
+"""Scripts that a scenario takes over from others once the time is over."""
 
 
 def search(run: Run, scenario: Scenario, budget: int, deadline: float = math.inf) -> None:
@@ -171,14 +171,19 @@ def _measured(run: Run, scenario: Scenario, c: Candidate, total: int, seeds: Seq
 
 
 def hand_on(run: Run, scenario: Scenario) -> None:
-    """Where the time was over before any script ran at ``scenario``: what was the fastest at others, with its knobs."""
-    if len(run.finalists.get(scenario.name, ())) != 1:
+    """What had no turn at ``scenario`` before the time was over, and is worth more at others than anything is here:
+    the fastest there, with its knobs."""
+    here = run.finalists.get(scenario.name, [])
+    if not here:
         return
+    gained = here[0].seconds / min(f.seconds for f in here)
     found: dict[str, tuple[float, Finalist]] = {}
     for original, *rest in run.finalists.values():
         for f in rest:
             gain, key = original.seconds / f.seconds, f.candidate.key
-            if not run.is_withdrawn(f.candidate) and (key not in found or gain > found[key][0]):
+            if gain <= gained or run.is_withdrawn(f.candidate) or run.totals.get((scenario.name, key), 0):
+                continue
+            if key not in found or gain > found[key][0]:
                 found[key] = gain, f
     for _, f in sorted(found.values(), key=lambda x: (not run.is_verified(x[1]), -x[0]))[:HANDED_ON]:
         _measured(run, scenario, f.candidate, 2, [f.knobs])

@@ -53,10 +53,11 @@ from ktc.ir.sequences.launches import launch_kernels
 from ktc.ir.types import I64, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
-from .counted_values import with_counted_values
 from .defs import definitions, expand
 from .guarded_accesses import GuardedAccess, guarded_accesses
 from .own_iterations import own_iterations
+from .scalars.counted_values import with_counted_values
+from .scalars.loop_locals import with_loop_locals
 
 STATEMENTS = (
     Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, GridDependency, If, Return, Store, While,
@@ -139,7 +140,7 @@ def _with_names(kernel: Kernel) -> tuple[Kernel, list[Expr]]:
         rounds.extend([n] if _is_given(n, given) and n not in rounds else [])
         return _is_given(n, given)
 
-    return kernel.with_(body=with_counted_values(kernel.body, runs)), rounds
+    return kernel.with_(body=with_counted_values(with_loop_locals(kernel.body), runs)), rounds
 
 
 def _hypotheses(kernel: Kernel) -> dict[Expr, int]:

@@ -89,6 +89,7 @@ ROWS: dict[str, str] = {
     "scan": "reductions.scan:ScanPass",
     "reduce-strategy": "reductions.reduce_strategy:ReduceStrategy",
     "privatize-atomics": "reductions.privatize_atomics:PrivatizeAtomics",
+    "join-counts": "reductions.join_counts:JoinCounts",
     "unprivatize-atomics": "reductions.unprivatize_atomics:UnprivatizeAtomics",
     "reduce-atomics": "reductions.reduce_atomics:ReduceAtomics",
     "warp-aggregate": "reductions.warp_aggregate:WarpAggregate",

@@ -259,6 +259,7 @@ class Raise(Pass[NoArguments]):
         from .normalise.offsets import from_row_starts
         from .raise_report import assumed_apart, assumed_unseen, defective, threads_left, unchecked
         from .staging.registers import KEPT as KEPT_IN_REGISTERS
+        from .summed_cells import with_summed_cells
         from .tried_forms import apart, by_work_left, some
 
         kernel = reference.source
@@ -277,7 +278,8 @@ class Raise(Pass[NoArguments]):
             guess = dataclasses.replace(guess, body=from_row_starts(guess.body))
             given = (*kernel.assumptions, *guess.facts)
             params = _moved_in_words(kernel, dict(guess.aligned), dict(guess.flat))
-            raised, said = kernel.with_(body=guess.body, assumptions=given, params=params), guess.regions
+            raised = with_summed_cells(kernel.with_(body=guess.body, assumptions=given, params=params))
+            said = guess.regions
             wrong = threads_left(guess.body)
             facts: tuple[Assume, ...] = ()
             if not wrong:
@@ -383,6 +385,7 @@ def _moved_in_words(kernel: Kernel, words: Mapping[Sym, int], flat: Mapping[Sym,
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
+    from ktc.ir.analysis.scalars.loop_locals import with_loop_locals
     from ktc.passes.raising.lanes.exchanged_lanes import lanes_apart
     from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
     from ktc.passes.raising.lanes.packed_lanes import with_packed_lanes
@@ -396,7 +399,6 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.normalise.same_rounds import with_same_rounds
     from ktc.passes.raising.normalise.scopes.alike_arrays import with_alike_arrays
     from ktc.passes.raising.normalise.scopes.branch_locals import with_branch_locals
-    from ktc.passes.raising.normalise.scopes.loop_locals import with_loop_locals
     from ktc.passes.raising.normalise.scopes.uniform_ways import with_uniform_ways
     from ktc.passes.raising.normalise.single_rounds import with_own_rounds, without_single_rounds
     from ktc.passes.raising.normalise.straight import counted, versioned

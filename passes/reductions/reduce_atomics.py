@@ -23,8 +23,9 @@ as that of atomics may anyway.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ktc.ir.analysis.accumulators import identity
 from ktc.ir.analysis.defs import expand
@@ -62,6 +63,9 @@ from ktc.passes.core.refusals import Refusal, Result, allowed
 
 from .repeated_updates import Frame, Update, ends, is_conditional, is_pure, needs, sums_up, updates
 
+Applied: TypeAlias = Callable[[Update, Sym], Body]
+"""What is done with the sum, a variable, of the values by which an update changes its element."""
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -87,14 +91,20 @@ class ReduceAtomics(Pass[Arguments]):
         if not isinstance(loop, Par):
             raise Refusal("E-UPDATES-LOOP", f"'{args.loop}' is not a parallel loop", places(loop))
         found = updates(kernel, loop)
-        rest = _without(loop, [u.atomic for u in found])
-        sums = [s for group in _together(found) for s in _summed(group)]
-        new: Body = (*(() if rest is None else (rest,)), *sums)
+        new = as_sums(loop, found)
         floating = any(scalar_of(u.atomic.buffer.type).is_float and u.op in "+*" for u in found)  # type: ignore[union-attr]
         flags = kernel.flags | ({"reassociates"} if floating else set())
         names = ", ".join(dict.fromkeys(u.atomic.buffer.name for u in found))
         after = replace_loops(kernel, [loop], lambda _: new)
         return Result(after.with_(flags=flags), (f"{names}: summed over '{loop.var.name}'",))
+
+
+def as_sums(loop: Par, found: Sequence[Update], applied: Applied | None = None) -> Body:
+    """``loop`` without the updates that were ``found`` in it, and behind it sums in their place. ``applied``: what is
+    done with each of these, by default one atomic."""
+    rest = _without(loop, [u.atomic for u in found])
+    sums = (s for group in _together(found) for s in _summed(group, applied or _update))
+    return (*(() if rest is None else (rest,)), *sums)
 
 
 def _without(loop: Par, moved: Sequence[Atomic]) -> Par | None:
@@ -137,8 +147,8 @@ def _together(found: Sequence[Update]) -> list[list[Update]]:
     return list(groups.values())
 
 
-def _summed(group: Sequence[Update]) -> Body:
-    """Loops over the elements, around one reduction and an atomic for each of ``group``."""
+def _summed(group: Sequence[Update], applied: Applied) -> Body:
+    """Loops over the elements, around one reduction, and what is done with its result for each of ``group``."""
     first = group[0]
     summed = [f for f in first.frames if f.condition is None and not first.is_chosen(f)]
     totals = [_total(u) for u in group]
@@ -150,7 +160,7 @@ def _summed(group: Sequence[Update]) -> Body:
         accs = [dataclasses.replace(a, sym=s) for a, s in zip(accs, outer)]
         body = (_reduce(summed[k].owner, first, tuple(accs), (*declared_here, *body)),)
         accs = [dataclasses.replace(a, value=Var(a.sym)) for a in accs]
-    body = (*body, *(s for u, t in zip(group, totals) for s in _update(u, t)))
+    body = (*body, *(s for u, t in zip(group, totals) for s in applied(u, t)))
     for f in reversed([f for f in first.frames if first.is_chosen(f)]):
         body = (_outside(f, first, body),)
     return refresh(_live(body))

@@ -57,10 +57,10 @@ class UnprivatizeAtomics(Pass[Arguments]):
         """One for each array that blocks count in."""
         names = [s.sym.name for s in walk(kernel.body) if isinstance(s, Alloc)] if kernel.is_parallel else []
         doc = "the array is updated directly: how many blocks count, and how, is open again"
-        return [Site(self.step(array=n), doc) for n in names if allowed(_counts, kernel, n)]
+        return [Site(self.step(array=n), doc) for n in names if allowed(counts_of, kernel, n)]
 
     def apply(self, kernel: Kernel, args: Arguments) -> Result:
-        found = _counts(kernel, args.array.name)
+        found = counts_of(kernel, args.array.name)
         flags = kernel.flags | ({"reassociates"} if found.element.is_float else set())
         done = kernel.with_(body=_direct(kernel.body, found), flags=flags)
         return Result(done, (f"{found.own.name}: updates of {found.merge.buffer.name}",))
@@ -80,7 +80,12 @@ class Counts:
     merge: Atomic
 
 
-def _counts(kernel: Kernel, name: str) -> Counts:
+def counts_of(kernel: Kernel, name: str) -> Counts:
+    """What blocks count in their array called ``name``.
+
+    Raises:
+        Refusal: it is no such array.
+    """
     found = [
         (p, s)
         for p in walk(kernel.body)

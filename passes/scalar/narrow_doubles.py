@@ -99,9 +99,11 @@ def _narrowed(body: Body) -> Rounding:
         return {}
     uses = _uses(body, kept)
     kept &= {v for v in kept if uses.given[v]} - _seen_otherwise(body, uses)
-    while wrong := {v for v in kept if not all(_holds_float(e, kept) for e in uses.given[v])} | {
-        v for c in uses.compared if not _holds_float(c.a, kept) or not _holds_float(c.b, kept) for v in used(c) & kept
-    }:
+    while wrong := kept & (
+        {v for v in kept if not all(_holds_float(e, kept) for e in uses.given[v])}
+        | {v for c in uses.compared if not (_holds_float(c.a, kept) and _holds_float(c.b, kept)) for v in used(c)}
+        | {e.sym for w, values in uses.given.items() if w not in kept for e in values if isinstance(e, Var)}
+    ):
         kept -= wrong
     out: Rounding = {}
     for group in _handed_on(kept, uses):

@@ -43,6 +43,7 @@ from ktc.ir.nodes import Binary as Op
 from ktc.ir.purity import is_movable
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import loads_in, substitute_expr, used
+from ktc.passes.shared.conjuncts import conjuncts_of
 
 from .lanes_in_place import in_place
 from .scalar_lanes import Conditions, Effect, Item, Lanes, Nested, NotLanes
@@ -151,6 +152,9 @@ class Rolled:
 
     def _given(self, conditions: Sequence[Conditions]) -> Conditions:
         """The conditions of one lane, of those of each."""
+        asked = [sum(len(conjuncts_of(c)) for c in each) for each in conditions]
+        if len(asked) > 2 and asked[0] < asked[1] == asked[2]:
+            conditions = (tuple(map(_before, conditions[1], conditions[2])), *conditions[1:])
         if len({len(c) for c in conditions}) != 1:
             raise NotLanes("lanes stand under different conditions")
         out = []
@@ -265,6 +269,7 @@ class Rolled:
         Raises:
             NotLanes: they are not alike.
         """
+        xs = _with_first(xs)
         first = xs[0]
         if all(x == first for x in xs):
             self._share(first)
@@ -392,6 +397,38 @@ class Rolled:
         for c in reversed([c for c in e.given if c in self._own]):
             what = If(c, (what,), loc=what.loc)
         return what
+
+
+def _with_first(xs: Exprs) -> Exprs:
+    """``xs`` with the first under the condition that comes before those of the others, where these alone have one: of
+    the first row or column of several it is known, mostly, that there is one."""
+    if (
+        len(xs) < 3
+        or isinstance(xs[0], Select)
+        or not (isinstance(a := xs[1], Select) and isinstance(b := xs[2], Select))
+    ):
+        return xs
+    return (Select(_before(a.cond, b.cond), xs[0], a.b), *xs[1:])
+
+
+def _before(second: Expr, third: Expr) -> Expr:
+    """The condition that comes before these two.
+
+    Raises:
+        NotLanes: they are no comparisons of integers that count.
+    """
+    if second == third:
+        return second
+    if not isinstance(second, Op) or not isinstance(third, Op) or second.op != third.op:
+        raise NotLanes("lanes stand under different conditions")
+    if second.op == "&&":
+        return dataclasses.replace(second, a=_before(second.a, third.a), b=_before(second.b, third.b))
+    sides = [(second.a, third.a), (second.b, third.b)]
+    types = [x.type for x, _ in sides]
+    if not all(isinstance(t, Scalar) and t.is_int for t in types):
+        raise NotLanes("lanes stand under different conditions")
+    ends = [from_polynomial(minus(scaled(polynomial(x), 2), polynomial(y)), x.type) for x, y in sides]
+    return dataclasses.replace(second, a=ends[0], b=ends[1])
 
 
 def _guarded_by(given: Conditions, body: Body) -> Body:

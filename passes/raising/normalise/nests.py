@@ -12,6 +12,8 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.arith import NATURAL
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import loop_step
+from ktc.ir.arith.divisors import quotient
+from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial
 from ktc.ir.fold import add, binary, cast, cdiv, evaluate, fold_node, i32, is_const, mul, plus_number, simplify, sub
 from ktc.ir.nodes import (
     Assign,
@@ -39,7 +41,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.purity import is_movable, is_removable
-from ktc.ir.types import Scalar
+from ktc.ir.types import I32, Scalar, is_signed_integer
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -288,11 +290,27 @@ def _end(body: Body, w: Sym, tile: Expr, tiles: Expr) -> Expr:
     """Where the joined loop ends: at the bound that the elements' guards give, if they have one; else tile * tiles."""
     t = w.type
     assert isinstance(t, Scalar)
-    bounds = [b for e in all_exprs(body) if isinstance(e, Select) for c in conjuncts_of(e.cond)
-              if (b := upper_bound(c, w)) is not None]  # fmt: skip
+    guards = [c for e in all_exprs(body) if isinstance(e, Select) for c in conjuncts_of(e.cond)]
+    bounds = [b for c in guards if (b := upper_bound(c, w)) is not None]
+    if not bounds or not all(same(bounds[0], b) for b in bounds):
+        bounds = [b for c in guards if (b := _rows(c, w)) is not None]
     if bounds and all(same(bounds[0], b) for b in bounds) and covers(tiles, tile, bounds[0]):
         return cast(bounds[0], t)
     return cast(simplify(mul(tiles, cast(tile, t))), t)
+
+
+def _rows(c: Expr, w: Sym) -> Expr | None:
+    """``m`` where ``c`` says that the element ``w * n + x`` is one of the first ``m * n``: the row ``w`` is one of
+    ``m``, if ``x`` is a column, which the comparison with the source has to show."""
+    if not isinstance(c, Binary) or c.op not in ("<", ">") or not is_signed_integer(c.a.type):
+        return None
+    small, large = (c.a, c.b) if c.op == "<" else (c.b, c.a)
+    room = minus(polynomial(large), polynomial(small))
+    steps = [f for f in room if Var(w) in f]
+    if len(steps) != 1 or steps[0].count(Var(w)) != 1 or room[steps[0]] != -1 or len(steps[0]) == 1:
+        return None
+    n: Polynomial = {tuple(x for x in steps[0] if x != Var(w)): 1}
+    return None if (m := quotient({f: k for f, k in room.items() if k > 0}, n)) is None else from_polynomial(m, I32)
 
 
 def covers(tiles: Expr, tile: Expr, n: Expr) -> bool:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ktc.ir.analysis.scalars.liveness import live_in
 from ktc.ir.analysis.uniformity import uniformity_of
 from ktc.ir.fold import cast, i32, is_const, product
 from ktc.ir.kernel import Launch
@@ -77,7 +78,7 @@ from ktc.passes.raising.raise_report import Region
 from .agreed_values import Agreed
 from .exchange_meanings import Below, Earliest, Meaning, Picked, Prefix
 from .exchange_probe import Cell, Probe
-from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
+from .exchange_regions import communicates, copies, exchanges, moves_only
 from .exchange_steps import Steps
 from .running_values import named_running_values
 from .statement_kinds import threads_in

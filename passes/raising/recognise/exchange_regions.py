@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ktc.ir.analysis.scalars.liveness import live_in
 from ktc.ir.nodes import (
-    Assign,
     Atomic,
     Barrier,
     Body,
@@ -11,15 +11,11 @@ from ktc.ir.nodes import (
     Const,
     Continue,
     Decl,
-    For,
-    If,
     Load,
     Return,
     Stmt,
     Store,
-    Sym,
     Var,
-    While,
 )
 from ktc.ir.storage import is_shared
 from ktc.ir.support.memo import by_identity
@@ -71,37 +67,4 @@ def copies(before: Body, region: Body) -> Body:
     return tuple(reversed(out))
 
 
-def live_in(region: Body) -> list[Sym]:
-    """Scalars that ``region`` may read before it writes them, in order of first reading."""
-    return list(_flow(region)[0])
-
-
-def _flow(body: Body) -> tuple[dict[Sym, None], frozenset[Sym]]:
-    """What ``body`` may read before it writes it, in order of first reading, and what it has written at its end."""
-    read: dict[Sym, None] = {}
-    written = frozenset[Sym]()
-    for s in body:
-        first, made = _flow_of(s)
-        read |= dict.fromkeys(v for v in first if v not in written)
-        written |= made
-    return read, written
-
-
-@by_identity(4096)
-def _flow_of(s: Stmt) -> tuple[dict[Sym, None], frozenset[Sym]]:
-    """:func:`_flow` of one statement: asked again for each region that it is in."""
-    read = dict.fromkeys(x.sym for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Var))
-    if isinstance(s, Decl | Assign):
-        return read, frozenset({s.sym})
-    if isinstance(s, If):
-        (first, made), (other, also) = _flow(s.then), _flow(s.orelse)
-        return read | first | other, made & also
-    if isinstance(s, For | While):
-        inside = dict(_flow(s.body)[0])
-        if isinstance(s, For):
-            inside.pop(s.var, None)
-        return read | inside, frozenset()
-    return read, frozenset()
-
-
-__all__ = ["communicates", "copies", "exchanges", "live_in", "moves_only"]
+__all__ = ["communicates", "copies", "exchanges", "moves_only"]

@@ -141,6 +141,33 @@ KERNELS = {
         ),
         "0_i64 .. n * n * 2_i64 + n * 4_i64 + m * m * 2_i64 + 1_i64 - m * n * 4_i64 - m * 4_i64",
     ),
+    "an index that each use computes anew": (
+        one(
+            "int at; for (int t = 0; t < (m + 31) / 32; ++t) {"
+            " at = t * 32 + threadIdx.x; if (at < m) y[at] = 1;"
+            " at = t * m + threadIdx.x; if (at >= n * m) y[0] = 0; else y[at] = x[at]; }",
+            "1",
+        ),
+        "0_i64 .. m + m * n - 1_i64",
+    ),
+    "indices that are declared before the branch that computes them": (
+        one(
+            "int i, j, at; i = blockIdx.x * 32 + threadIdx.x; if (i < n) { at = i * m; y[at] = 1;"
+            " for (int k = 0; k < m; k++) { j = i * m + k; y[j] += x[at]; } }"
+        ),
+        "0_i64 .. m * n",
+    ),
+    "an index of an iteration that another one reads": (
+        one(f"int at = 0; {INDEX} for (int k = 0; k < n; ++k) {{ if (k > m) y[at] = 1; at = i * x[k]; }}"),
+        None,
+    ),
+    "an index that an iteration leaves behind": (
+        one(
+            f"int at = 0; {INDEX} for (int k = 0; k < m; ++k) {{ if (x[k] > 0) {{ at = i + n * k; break; }} at = 0; }}"
+            " y[at] = 1;"
+        ),
+        None,
+    ),
     "counted in a branch": (
         one("int i = 0; for (int k = 0; k < n; ++k) if (k < m) { y[i] = 1; i += 1; }", "1", "1"),
         None,

@@ -15,6 +15,8 @@ from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
 
+from .raised_once import raised
+
 STRIDED = """
 __global__ void norm(const float* __restrict__ x, float* __restrict__ y, float eps) {
   __shared__ float part[4];
@@ -119,3 +121,33 @@ def test_vectors_that_wait_in_registers_stay_vectors() -> None:
     text = print_kernel(done.kernel)
     assert " buf" not in text and "in 0..256 * n @ [vec 4, thread.x 32, unroll 2," in text and "as.bit" not in text
     assert Reference(kernel, instances=5, seed=21).differs(done.kernel) == ""
+
+
+KNOWN_FIRST_COLUMN = """
+__global__ void product(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int n, int k) {
+  __shared__ float s[4][4];
+  unsigned row = blockIdx.x * 16 + threadIdx.x, col = blockIdx.y * 4;
+  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  for (int t = 0; t < (k + 3) / 4; ++t) {
+    unsigned i = threadIdx.x / 4, j = threadIdx.x % 4;
+    s[i][j] = t * 4 + i < k && col + j < n ? b[(t * 4 + i) * n + col + j] : 0.0f;
+    __syncthreads();
+    for (int i = 0; i < 4; ++i) {
+      float v = row < n && t * 4 + i < k ? a[row + (t * 4 + i) * n] : 0.0f;
+      for (int j = 0; j < 4; ++j) sum[j] += v * s[i][j];
+    }
+    __syncthreads();
+  }
+  for (int j = 0; j < 4; ++j) if (row < n && col + j < n) c[row + (col + j) * n] = sum[j];
+}
+void run(const float* a, const float* b, float* c, int n, int k) {
+  product<<<dim3((n + 15) / 16, (n + 3) / 4), 16>>>(a, b, c, n, k);
+}
+"""
+
+
+def test_a_first_column_that_every_block_has_is_one_of_the_columns() -> None:
+    """The launch shows that there is a column ``4 * block``, so that its guard is gone when the others still have
+    theirs."""
+    text = print_kernel(raised(KNOWN_FIRST_COLUMN)[1].kernel)
+    assert "in 0..n @ [unroll 4, block.y]" in text and "?" not in text, text

@@ -226,3 +226,30 @@ def test_loops_over_threads_count_in_32_bits() -> None:
     done = apply_script(kernel, parse_script("raise"))
     assert done.refused is None and verify(done.kernel) == []
     assert canonical(parse_kernel(print_kernel(done.kernel))).body == canonical(done.kernel).body
+
+
+FLAT_GUARDS = """
+__global__ void product(const int *a, const int *b, int *c, int n) {
+  __shared__ int s[8][8], t[8][8];
+  int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x, sum = 0, at;
+  for (int i = 0; i < gridDim.x; ++i) {
+    at = row * n + i * 8 + threadIdx.x;
+    if (at >= n * n) s[threadIdx.y][threadIdx.x] = 0; else s[threadIdx.y][threadIdx.x] = a[at];
+    at = (i * 8 + threadIdx.y) * n + col;
+    if (at >= n * n) t[threadIdx.y][threadIdx.x] = 0; else t[threadIdx.y][threadIdx.x] = b[at];
+    __syncthreads();
+    for (int k = 0; k < 8; ++k) sum += s[threadIdx.y][k] * t[k][threadIdx.x];
+    __syncthreads();
+  }
+  if (row < n && col < n) c[row * n + col] = sum;
+}
+void run(const int *a, const int *b, int *c, int n) {
+  product<<<dim3((n + 7) / 8, (n + 7) / 8), dim3(8, 8)>>>(a, b, c, n);
+}
+"""
+
+
+def test_a_tile_that_is_filled_up_past_the_last_element_ends_with_the_rows() -> None:
+    """Guards of elements' numbers, ``k * n + col < n * n``, say of ``k`` what ``k < n`` says where it is a row."""
+    text = print_kernel(raised(FLAT_GUARDS)[1].kernel)
+    assert "for k in 0..n\n" in text and "?" not in text, text

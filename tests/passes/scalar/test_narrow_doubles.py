@@ -55,6 +55,12 @@ CASES = {
 
 KEPT = {
     "arithmetic": least(LESS.replace("best = d", "best = d as f64 * 0.5_f64")),
+    "handed on to what else holds a double": least(
+        "      if d < 0.0_f64\n        sum = best\n      else\n        sum = sum * 0.5_f64\n",
+        "0.0_f64",
+        end="y[r] = sum",
+        before="    var sum: f64 = 0.0_f64\n",
+    ),
     "arithmetic with it": least(LESS, end="y[r] = best * 0.1_f64"),
     "doubles from memory": least(LESS.replace("best = d", "best = z[i]")),
     "compared with a double": least(LESS.replace("d < best", "z[i] < best")),

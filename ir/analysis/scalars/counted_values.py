@@ -19,6 +19,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ktc.ir.analysis.order import jump
 from ktc.ir.arith.affine import linear_form
 from ktc.ir.arith.counted_loops import Counting, counting, why_unsteady
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
@@ -26,8 +27,6 @@ from ktc.ir.fold import add, binary, cast, cdiv, fold_node, i32, is_const, mul, 
 from ktc.ir.nodes import AddrOf, Assign, Body, Call, Const, Decl, Expr, For, Load, Raw, Stmt, Sym, Var, fresh
 from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, substitute, substitute_expr, used, walk, walk_expr, with_bodies
-
-from .order import jump
 
 
 def with_counted_values(body: Body, runs: Callable[[Expr], bool] = lambda n: False) -> Body:

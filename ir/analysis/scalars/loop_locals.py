@@ -1,4 +1,4 @@
-"""Variables that each iteration of a loop makes anew, declared in the loop.
+"""Variables that each iteration of a loop makes anew, declared in the loop; those of a branch, in the branch.
 
 before                                 after
     var v: f32 = -1e+30                    for i in tid..n step 256
@@ -17,38 +17,68 @@ a private array that one store fills as a whole: a vector that each iteration lo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ktc.ir.fold import evaluate, is_const
-from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, While, bodies, fresh
+from ktc.ir.nodes import (
+    AddrOf,
+    Alloc,
+    Assign,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Raw,
+    Stmt,
+    Store,
+    Sym,
+    While,
+    bodies,
+    fresh,
+)
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, declared, mentions, rename, stmt_exprs, used, used_in, walk, walk_expr
-from ktc.passes.raising.recognise.exchange_regions import live_in
+
+from .liveness import live_before, live_in
 
 
 def with_loop_locals(body: Body) -> Body:
-    """``body`` with these variables in their loops."""
-    return _InLoops({s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)}).list_(body, ())
+    """``body`` with these variables in their loops and branches."""
+    arrays = {s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)}
+    jumps = any(isinstance(s, Break | Continue) for s in walk(body))
+    pointed = frozenset(v for e in all_exprs(body) if isinstance(e, AddrOf | Raw) for v in used(e))
+    return _InLoops(arrays, jumps).list_(body, (), pointed)
 
 
 @dataclasses.dataclass(frozen=True)
 class _InLoops:
-    """``arrays``: the declarations of private arrays."""
+    """``arrays``: the declarations of private arrays; ``jumps``: whether some loop is left, or an iteration, before its
+    end: what would be written first may be passed by then."""
 
     arrays: Mapping[Sym, Alloc]
+    jumps: bool
 
-    def list_(self, body: Body, after: Body) -> Body:
-        """``body``, which ``after`` follows."""
+    def list_(self, body: Body, after: Body, live: frozenset[Sym]) -> Body:
+        """``body``, which ``after`` follows, one way or another; ``live``: scalars that are read behind ``body``."""
         out: list[Stmt] = []
         for k, s in enumerate(body):
             rest = (*body[k + 1 :], *after)
+            behind = live | used_in(body[k + 1 :]) if self.jumps else live_before(body[k + 1 :], live)
             if isinstance(s, If):
-                then, orelse = (self._vectors(self.list_(side, rest), rest) for side in (s.then, s.orelse))
+                sides = (_own(self.list_(side, rest, behind), behind) for side in (s.then, s.orelse))
+                then, orelse = (self._vectors(side, rest) for side in sides)
                 s = dataclasses.replace(s, then=then, orelse=orelse)
             elif isinstance(s, For | While):
-                s = dataclasses.replace(s, body=self.list_(s.body, (*s.body, *rest)))
-                s = dataclasses.replace(s, body=self._vectors(_local(s, rest), rest))
+                ends: tuple[Expr, ...] = (s.cond, s.step) if isinstance(s, For) else (s.cond,)
+                around = {x for e in ends for x in used(e)} | ({s.var} if isinstance(s, For) else set())
+                again = behind | around | (used_in(s.body) if self.jumps else live_before(s.body, behind))
+                inner = _own(self.list_(s.body, (*s.body, *rest), again), again)
+                s = dataclasses.replace(s, body=self._vectors(inner, rest))
             out.append(s)
         return tuple(out)
 
@@ -88,13 +118,11 @@ def _goes_on(rest: Body, b: Sym) -> bool:
     return False
 
 
-def _local(loop: For | While, rest: Body) -> Body:
-    """The body of ``loop``, which ``rest`` follows."""
-    body = loop.body
-    mine = {v for v in assigned(body) - set(declared(body)) if isinstance(v.type, Scalar)}
-    ends: tuple[Expr, ...] = (loop.cond, loop.step) if isinstance(loop, For) else (loop.cond,)
-    mine -= {x for e in ends for x in used(e)} | ({loop.var} if isinstance(loop, For) else set())
-    mine -= set(live_in(body)) | (set(live_in(rest)) if mine else set())
+def _own(body: Body, live: Collection[Sym]) -> Body:
+    """``body`` with variables of its own in place of those that it gives a value before it reads them, and that are not
+    ``live`` behind it."""
+    mine = {v for v in assigned(body) - set(declared(body)) if isinstance(v.type, Scalar)} - set(live)
+    mine -= set(live_in(body)) if mine else set()
     for v in sorted(mine, key=lambda v: v.id):
         own = fresh(v.name, v.type)
         body = _declared(rename(body, {v: own}), own)
