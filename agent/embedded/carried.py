@@ -30,7 +30,7 @@ from .ordered_rows import ordered_rows
 from .rows import walk_apart
 from .tables import tables
 from .taps import taps
-from .trials import wherever
+from .trials import after, wherever
 
 BYTE = 256
 
@@ -68,10 +68,27 @@ def carried(
 
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """Running values: a block per row, or, where there are too few rows to keep all units at work, every block."""
+    for before, kernel in (("", raised), *_on_variables(raised)):
+        yield from _running_values(before, kernel, units, facts)
+    for s in walk(raised.body):
+        if isinstance(s, Scan):
+            yield from _spread_anew(raised, s, units, facts)
+
+
+def _on_variables(raised: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """``raised`` with running values that it hands on through memory in variables, and the step that leads there."""
     for loop in _serial(raised):
-        if allowed(recognised, loop, raised):
-            alone = _blocks_alone(raised, loop)
-            aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
+        step = f"forward-stores{{loop={place_of(raised, loop)}}}"
+        if not allowed(recognised, loop, raised) and (done := after(raised, step)) is not None:
+            yield f"{step} | ", done
+
+
+def _running_values(before: str, kernel: Kernel, units: int, facts: Sequence[KernelFacts]) -> Iterator[Idea]:
+    """Those of serial loops of ``kernel``, which the steps ``before`` lead to."""
+    for loop in _serial(kernel):
+        if allowed(recognised, loop, kernel):
+            alone = _blocks_alone(kernel, loop)
+            aside = before + "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
             i = loop.var.name
             where = "the running value by all threads of a block"
             ideas = [
@@ -83,14 +100,11 @@ def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iter
                 rows = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(alone, "yz"))
                 blocks = _shares(alone, units, facts)
                 levels = f"[vec $V, thread.x $T:(32,256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({blocks}), seq]"
-                tiles = f"{rows}scan{{loop={i} map={levels}}}"
+                tiles = f"{before}{rows}scan{{loop={i} map={levels}}}"
                 ideas.insert(
                     0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)
                 )
             yield from ideas
-    for s in walk(raised.body):
-        if isinstance(s, Scan):
-            yield from _spread_anew(raised, s, units, facts)
 
 
 def _spread_anew(raised: Kernel, s: Scan, units: int, facts: Sequence[KernelFacts]) -> Iterator[Idea]:

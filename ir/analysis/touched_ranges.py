@@ -49,6 +49,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
+from ktc.ir.own_variables import with_own_variables
 from ktc.ir.sequences.launches import launch_kernels
 from ktc.ir.types import I64, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
@@ -95,6 +96,7 @@ def touched_ranges(kernel: Kernel) -> dict[Sym, TouchedRange | None]:
     """The range of every pointer parameter that a kernel in SPMD form touches; None where it is not known."""
     if kernel.is_parallel or kernel.launch is None or any(not isinstance(s, STATEMENTS) for s in walk(kernel.body)):
         return {p.sym: None for p in kernel.params if isinstance(p.sym.type, Ptr)}
+    kernel = kernel.with_(body=with_own_variables(kernel.body))
     body, spare = own_iterations(kernel, Facts(_supposing(kernel, _hypotheses(kernel)), TRUSTED))
     kernel, rounds = _with_names(kernel.with_(body=body))
     guesses = _hypotheses(kernel) | dict.fromkeys((*rounds, *spare), 0)

@@ -1,6 +1,6 @@
 """Which statements all threads of a block reach together, followed from statement to statement of one launch.
 
-Finer than :mod:`.uniformity` in four ways:
+Finer than :mod:`.uniformity` in five ways:
 
 * A variable is thread-dependent from one assignment to the next, not everywhere: ``i`` may hold an index of the thread
   first and count the rounds of a reduction later.
@@ -8,6 +8,8 @@ Finer than :mod:`.uniformity` in four ways:
   tried for every thread: ``threadIdx.x < 256`` is true for all of 256.
 * A loop that counts up or down goes round as often for all threads if its limit is as far away for all of them:
   ``for (t = first + i; t < first + n + i; t += step)``.
+* Where whole blocks end at a size (``blockIdx.x * 32 + threadIdx.x < n`` of an ``n`` that is known to be divisible by
+  32), all threads of a block are on one side of it.
 * In a block of one warp, votes, reductions and broadcasts over a uniform mask give all threads one value.
 
 The verifier asks this of barriers.
@@ -15,6 +17,7 @@ The verifier asks this of barriers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ktc.ir.arith.counted_loops import distance, loop_step
@@ -30,6 +33,7 @@ from ktc.ir.nodes import (
     WARP_REDUCTIONS,
     Binary,
     Break,
+    Cast,
     Const,
     Continue,
     Expr,
@@ -39,9 +43,13 @@ from ktc.ir.nodes import (
     Return,
     Stmt,
     Sym,
+    Unary,
+    Var,
     WarpOp,
     While,
 )
+from ktc.ir.types import Scalar, Type
+from ktc.ir.walk import assigned
 
 from .defs import definitions, expand
 from .uniformity import Flow, Uniformity, varies_itself
@@ -65,6 +73,27 @@ class _Loop:
     backs: list[set[Sym]] = field(default_factory=list)
 
 
+def _summands(e: Expr) -> Iterator[Expr]:
+    """What ``e`` is a sum of."""
+    e = _converted(e)
+    if isinstance(e, Binary) and e.op == "+":
+        yield from _summands(e.a)
+        yield from _summands(e.b)
+    else:
+        yield e
+
+
+def _converted(e: Expr) -> Expr:
+    """What ``e`` converts to an integer of at least 32 bits, if it does."""
+    while isinstance(e, Cast) and e.style != "bit" and all(_is_word(t) for t in (e.to, e.x.type)):
+        e = e.x
+    return e
+
+
+def _is_word(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_int and t.bits >= 32
+
+
 class _Control(Flow):
     """``now``: what is thread-dependent at the statement that is being visited."""
 
@@ -74,6 +103,8 @@ class _Control(Flow):
         super().__init__()
         self.block = dict(zip("xyz", block))
         self.named = definitions(kernel.body)
+        changed = assigned(kernel.body)
+        self.multiples = {p.sym: p.divisible_by for p in kernel.params if p.sym not in changed}
         known = [n for n in block if n is not None]
         threads = known[0] * known[1] * known[2] if len(known) == 3 else 0
         self.one_warp = 0 < threads <= WARP
@@ -114,7 +145,38 @@ class _Control(Flow):
     def diverges(self, cond: Expr) -> bool:
         if isinstance(cond, Binary) and cond.op in LOGICAL:
             return self.diverges(cond.a) or self.diverges(cond.b)
-        return self.varies(cond) and (self.values is None or not self.values.same(cond))
+        if isinstance(cond, Unary) and cond.op == "!":
+            return self.diverges(cond.x)
+        if not self.varies(cond) or (self.values is not None and self.values.same(cond)):
+            return False
+        return not self._splits_no_block(expand(cond, self.named))
+
+    def _splits_no_block(self, cond: Expr) -> bool:
+        """Whether ``cond`` compares the place of a thread, counted from a multiple of its block's size, with a multiple
+        of it. That size is a power of two, so that neither a conversion nor a sum that wraps around takes the thread
+        to another multiple."""
+        match cond:
+            case Binary("<" | ">=", a, b) | Binary(">" | "<=", b, a):
+                parts = [_converted(x) for x in _summands(a)]
+                axes = [x.axis for x in parts if isinstance(x, HwIndex) and x.level == "thread"]
+                size = self.block[axes[0]] if len(axes) == 1 else None
+                rest = [x for x in parts if not (isinstance(x, HwIndex) and x.level == "thread")] + [*_summands(b)]
+                whole = size is not None and size & (size - 1) == 0
+                return whole and not self.varies(*rest) and all(self._is_multiple(x, size or 1) for x in rest)
+        return False
+
+    def _is_multiple(self, e: Expr, size: int) -> bool:
+        """Whether ``size``, a power of two, is known to divide ``e``."""
+        match _converted(e):
+            case Const(int(value)):
+                return value % size == 0
+            case HwIndex("block_dim", axis):
+                return (self.block[axis] or 1) % size == 0
+            case Var(s):
+                return self.multiples.get(s, 1) % size == 0
+            case Binary("*", a, b):
+                return self._is_multiple(a, size) or self._is_multiple(b, size)
+        return False
 
     def _rounds_differ(self, s: For | While, cond: Expr) -> bool:
         """Whether threads may go round ``s``, which none of them leaves early, a different number of times."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, For, Sym
+from ktc.ir.own_variables import with_own_variables
 from ktc.ir.support.memo import by_identity
 from ktc.ir.walk import assigned, declared
 from ktc.passes.core.argument_kinds import Loops
@@ -34,7 +35,6 @@ from ktc.passes.mapping.distribute import set_distribution
 from ktc.passes.mapping.parallelize import reassociated, serial, spread
 from ktc.passes.memory.promote import promoted
 from ktc.passes.shared.array_elements import with_elements_apart
-from ktc.passes.shared.reused_variables import with_own_variables
 from ktc.passes.shared.serial_sums import known_count
 
 from .fission import cut
@@ -68,7 +68,8 @@ def _normalised(kernel: Kernel) -> Result | Refused:
     if not kernel.is_parallel:
         return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
     before = {s.var for s in loops(kernel)}
-    kernel = with_own_variables(with_elements_apart(kernel))
+    kernel = with_elements_apart(kernel)
+    kernel = kernel.with_(body=with_own_variables(kernel.body))
     tried: set[Sym] = set()
     while (loop := next((s for s in serial(kernel) if s.var not in tried and not _is_short(s)), None)) is not None:
         tried.add(loop.var)

@@ -1,12 +1,15 @@
-"""part-sums: a loop that adds up several terms becomes a loop for each of them.
+"""part-sums: a loop that adds up several terms, or several sums, becomes a loop for each of them.
 
 before                                          after part-sums{loop=k}
     for k in 0..n                                   for k in 0..n
       s += a[k] * b[k] - c[k] * d[k]                  s += a[k] * b[k]
-                                                    for k_1 in 0..n
+      t += a[k] * e[k]                              for k_1 in 0..n
                                                       s -= c[k_1] * d[k_1]
+                                                    for k_2 in 0..n
+                                                      t += a[k_2] * e[k_2]
 
-Each loop then sums one product, which can be tiled as products are. The order of floating-point additions changes.
+Each loop then sums one product, which can be tiled as products are. The order of floating-point additions to a sum of
+several terms changes.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from ktc.passes.core.base import Pass, Site
 from ktc.passes.core.places import place_of
 from ktc.passes.core.refusals import Refusal, Result, allowed
 from ktc.passes.shared.serial_sums import counted_to
-from ktc.passes.shared.sum_updates import sum_update, terms
+from ktc.passes.shared.sum_updates import SumUpdate, sum_update, terms
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Arguments:
 
 class PartSums(Pass[Arguments]):
     name = "part-sums"
-    summary = "a loop that adds up several terms becomes a loop for each of them"
+    summary = "a loop that adds up several terms, or several sums, becomes a loop for each of them"
     refusals = ("E-PLACE", "E-PARTS-LOOP", "E-PARTS-ONE")
     flags = ("reassociates",)
 
@@ -49,8 +52,9 @@ class PartSums(Pass[Arguments]):
             raise Refusal("E-PARTS-LOOP", f"'{args.loop}' is no serial loop", places(loop))
         parts = _parted(loop)
         body = map_body(kernel.body, lambda s: parts if isinstance(s, For) and s.var == loop.var else s)
-        floating = any(isinstance(s, Assign) and getattr(s.value.type, "is_float", False) for s in parts[0].body)
-        flags = kernel.flags | ({"reassociates"} if floating else set())
+        sums = [s.body[-1] for s in parts]
+        split = {s.sym for s in sums if isinstance(s, Assign)} if len(sums) > len(_updates(loop)) else set()
+        flags = kernel.flags | ({"reassociates"} if any(getattr(v.type, "is_float", False) for v in split) else set())
         return Result(kernel.with_(body=body, flags=flags), (f"{len(parts)} sums",))
 
 
@@ -62,12 +66,35 @@ def _parted(loop: For) -> tuple[For, ...]:
     """
     if counted_to(loop) is None:
         raise Refusal("E-PARTS-LOOP", f"'{loop.var.name}' does not count up by one", places(loop))
-    found = sum_update(loop, "E-PARTS-LOOP")
-    parts = list(terms(found.added, found.op))
-    values = {d.sym: d.init for d in found.front if isinstance(d, Decl) and d.init is not None}
-    if len(parts) < 2 or not all(any(loads_in(expand(e, values))) for _, e in parts):
+    updates = _updates(loop)
+    values = {d.sym: d.init for d in loop.body if isinstance(d, Decl) and d.init is not None}
+    parts = [(found, op, e) for found in updates for op, e in terms(found.added, found.op)]
+    if not all(any(loads_in(expand(e, values))) for _, _, e in parts):
+        parts = [(found, found.op, found.added) for found in updates]
+    if len(parts) < 2 or not all(any(loads_in(expand(e, values))) for _, _, e in parts):
         raise Refusal("E-PARTS-ONE", f"what '{loop.var.name}' adds up is no sum of terms that are read", places(loop))
-    return tuple(_sum(loop, found.front, found.update, op, e, k) for k, (op, e) in enumerate(parts))
+    return tuple(_sum(loop, found.front, found.update, op, e, k) for k, (found, op, e) in enumerate(parts))
+
+
+def _updates(loop: For) -> list[SumUpdate]:
+    """The sums of ``loop``, each as if it were the only one.
+
+    Raises:
+        Refusal: it does something else.
+    """
+    own = {s.sym for s in loop.body if isinstance(s, Assign)}
+    ends = [k for k, s in enumerate(loop.body) if isinstance(s, Assign)] or [len(loop.body)]
+    found = []
+    for at in ends:
+        front = tuple(s for s in loop.body[:at] if not isinstance(s, Assign))
+        found.append(sum_update(dataclasses.replace(loop, body=(*front, *loop.body[at : at + 1])), "E-PARTS-LOOP"))
+    if isinstance(loop.body[-1], Assign) and not any(used(e) & own for u in found for e in _computed(u)):
+        return found
+    raise Refusal("E-PARTS-LOOP", f"what '{loop.var.name}' adds up depends on what it has added up", places(loop))
+
+
+def _computed(u: SumUpdate) -> list[Expr]:
+    return [u.added, *(d.init for d in u.front if isinstance(d, Decl) and d.init is not None)]
 
 
 def _sum(loop: For, front: Body, update: Assign, op: str, e: Expr, k: int) -> For:

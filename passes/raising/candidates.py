@@ -14,6 +14,7 @@ from ktc.ir.nodes import Alloc, Body, Cast, Decl, Expr, HwIndex, Sym, Var, fresh
 from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import assigned, substitute, used, walk, without
+from ktc.passes.raising.check.host_sized_launches import usual_size
 from ktc.passes.raising.check.invented_arguments import invented_sizes
 from ktc.passes.raising.lanes.lane_accumulators import with_summed_lanes
 from ktc.passes.raising.lanes.rolled_copies import rolled_copies
@@ -33,7 +34,7 @@ from ktc.passes.raising.recognise.exchange import Exchange
 from ktc.passes.raising.recognise.grid import block_loops, mixed
 from ktc.passes.raising.recognise.guards import sizes_of
 from ktc.passes.raising.recognise.phases import opened
-from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
+from ktc.passes.raising.recognise.statement_kinds import Left, with_hardware
 from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
 from ktc.passes.raising.staging.destage import destaged
 from ktc.passes.raising.staging.equal_ways import without_equal_ways
@@ -144,7 +145,8 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
     block = kernel.launch.block if kernel.launch is not None else ()
     sizes = map(without_index_casts, block)
     names = [e.sym.name for e in sizes if isinstance(e, Var) and e.sym.name in numbers]
-    numbers |= dict.fromkeys(names, 1) | dict.fromkeys(names[:1], HOST_THREADS)  # a block has 1024 at most
+    numbers |= dict.fromkeys(names, 1)
+    numbers |= {n: usual_size(block, n, numbers) for n in names[:1]}  # a block has 1024 threads at most
     threads = prod(int(evaluate(e, numbers) or 1) for e in block)
     return numbers | {n: max(numbers[n], threads) for n in _lengths(kernel.body) & numbers.keys() - set(names)}
 

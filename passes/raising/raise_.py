@@ -26,6 +26,7 @@ from ktc.ir.fact_origins import facts_of, without
 from ktc.ir.grid_dependencies import as_flags
 from ktc.ir.kernel import Assume, Kernel, Launch, Param
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan, Sym
+from ktc.ir.own_variables import with_own_variables
 from ktc.ir.support.time_limits import OutOfTime, is_limited, is_over
 from ktc.ir.text import named_apart
 from ktc.ir.walk import walk
@@ -412,6 +413,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from ktc.passes.raising.recognise.launched_strides import from_own_index
     from ktc.passes.raising.recognise.single_trips import with_single_trips
     from ktc.passes.raising.staging.chosen_values import with_chosen_values
+    from ktc.passes.raising.staging.finished_values import with_finished_values
     from ktc.passes.raising.staging.row_ends import with_row_ends
     from ktc.passes.raising.warps.aggregated_atomics import with_single_atomics
     from ktc.passes.raising.warps.votes import with_summed_votes
@@ -419,6 +421,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     from .tried_forms import some
 
     refuse_waiting_blocks(kernel.body, launch)
+    kernel = with_finished_values(kernel.with_(body=with_own_variables(kernel.body)))
     kernel, launch = with_joined_grid(kernel, launch)
     kernel, trips, assumed = with_single_trips(
         exchanged_apart(lanes_apart(with_summed_votes(with_single_atomics(kernel)))), launch

@@ -7,13 +7,15 @@ write must be their own.
 
 from __future__ import annotations
 
+import dataclasses
+
 from ktc.ir.analysis.order import places
 from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Assign, Body, Decl, For, Scan, Store, Sym, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, declared, used, used_in, walk, without
+from ktc.ir.walk import assigned, declared, rename, used, used_in, walk, without
 from ktc.passes.core.refusals import Refusal
 from ktc.passes.shared.accumulations import Accumulation, accumulation
 from ktc.passes.shared.independence import independent
@@ -22,6 +24,7 @@ from ktc.passes.shared.serial_sums import counted_to
 
 def recognised(loop: For, kernel: Kernel) -> Scan:
     """``loop``, of ``kernel``, as a scan over the variable it carries, without a distribution."""
+    loop = _on_its_variable(loop)
     locs = places(loop)
     hi, t = counted_to(loop), loop.var.type
     mine = set(declared(loop.body))
@@ -57,6 +60,29 @@ def recognised(loop: For, kernel: Kernel) -> Scan:
     exclusive = sym in used_in(before)
     return Scan(acc, loop.var, cast(loop.init, t), cast(hi, t), (), inner, rest, exclusive, loc=loop.loc,
                 comments=loop.comments, tags=loop.tags)  # fmt: skip
+
+
+def _on_its_variable(loop: For) -> For:
+    """``loop``, which names what it carries on before it hands it on, with the carried variable in the name's place:
+
+    let next = sum + x[i]                   sum = sum + x[i]
+    y[i] = next                             y[i] = sum
+    sum = next
+    """
+    declared_at = {s.sym: k for k, s in enumerate(loop.body) if isinstance(s, Decl) and s.init is not None}
+    for k, s in enumerate(loop.body):
+        at = declared_at.get(s.value.sym) if isinstance(s, Assign) and isinstance(s.value, Var) else None
+        if at is None or not isinstance(s, Assign) or not isinstance(s.value, Var):
+            continue
+        name, others = s.value.sym, (*loop.body[:k], *loop.body[k + 1 :])
+        if {name, s.sym} & assigned(others) or s.sym in used_in(loop.body[at + 1 :]) or s.sym.type != name.type:
+            continue
+        first = loop.body[at]
+        assert isinstance(first, Decl) and first.init is not None
+        update = Assign(s.sym, first.init, loc=first.loc, comments=first.comments)
+        behind = rename((*loop.body[at + 1 : k], *loop.body[k + 1 :]), {name: s.sym})
+        return dataclasses.replace(loop, body=(*loop.body[:at], update, *behind))
+    return loop
 
 
 def _assigns(body: Body, sym: Sym) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ktc.ir.analysis.defs import expand
 from ktc.ir.analysis.dependence import may_alias, noalias
 from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.arith import REWRITES, facts_of
 from ktc.ir.atomic_ops import ANY_ORDER, COMBINED_BY
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
@@ -35,7 +36,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.purity import is_removable
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, loads_in, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, loads_in, stmt_exprs, used, used_in, walk
 from ktc.passes.core.refusals import Refusal
 from ktc.passes.shared.serial_sums import counted_to
 
@@ -251,7 +252,8 @@ def _check_memory(kernel: Kernel, loop: Par, found: list[Update]) -> None:
     kinds = {ANY_ORDER[u.atomic.op] for u in found}
     for u in found:
         buffer, kind = u.atomic.buffer, ANY_ORDER[u.atomic.op]
-        reader = next((b for b in sorted(read, key=lambda s: s.id) if may_alias(b, buffer, apart)), None)
+        others = read - {buffer} if _reads_elsewhere(kernel, loop, u.atomic) else read
+        reader = next((b for b in sorted(others, key=lambda s: s.id) if may_alias(b, buffer, apart)), None)
         if reader is not None:
             raise _overlap("E-UPDATES-READ", loop, u, reader, "is read in the loop")
         for s in rest:
@@ -272,6 +274,24 @@ def _check_memory(kernel: Kernel, loop: Par, found: list[Update]) -> None:
         )
         if clash:
             raise _overlap("E-UPDATES-READ", loop, u, clash.atomic.buffer, "is updated by another operation")
+
+
+def _reads_elsewhere(kernel: Kernel, loop: Par, a: Atomic) -> bool:
+    """Whether the iterations of ``loop`` read the buffer of ``a`` only below or only above the one element that ``a``
+    updates in all of them."""
+    if len(a.index) != 1 or used(a.index[0]) & {loop.var, *declared(loop.body), *assigned(loop.body)}:
+        return False
+    if any(isinstance(x, AddrOf | Raw) and a.buffer in used(x) for x in all_exprs(loop.body)):
+        return False
+    facts = facts_of(kernel, REWRITES)
+    for s in walk(loop.body):
+        for x in (x for e in stmt_exprs(s) for x in loads_in(e) if x.buffer == a.buffer):
+            if len(x.index) != 1 or x.width != 1:
+                return False
+            here, there = facts.at(s), (x.index[0], a.index[0])
+            if not here.below(*there) and not here.below(*reversed(there)):
+                return False
+    return True
 
 
 def _overlap(code: str, loop: Par, u: Update, other: Sym, what: str, at: Stmt | None = None) -> Refusal:

@@ -23,9 +23,11 @@ How parts of several blocks come together (one atomic a block, or the last block
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ktc.ir.analysis.accumulators import AT, identity
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.analysis.order import places
 from ktc.ir.arith.counted_loops import loop_step
@@ -53,7 +55,7 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, keep, map_body, map_expr, used, used_in, walk
+from ktc.ir.walk import assigned, keep, map_body, map_expr, substitute, used, used_in, walk
 from ktc.passes.core.argument_kinds import KnobSpec, Loops
 from ktc.passes.core.arguments import option, required
 from ktc.passes.core.base import Pass, Site
@@ -172,6 +174,11 @@ def _joined(p: Par, r: Reduce) -> Whole | None:
     """The sum over (block, thread) as one over their common index, if they occur in it alone."""
     at = next(k for k, s in enumerate(p.body) if s is r)
     before, after = p.body[:at], p.body[at + 1 :]
+    names = definitions(before)
+    changed = assigned(p.body[at:])
+    steady = len(names) == len(before) and not any(changed & {v, *used(e)} for v, e in names.items())
+    if steady and not names.keys() & used_in(after):
+        r, before = _under_their_names(r, names), ()
     taken = {a.sym: a for a in r.accs}
     if before or not all(is_const(x, 0) for x in (p.lo, r.lo)) or len(after) != len(r.accs):
         return None
@@ -184,6 +191,13 @@ def _joined(p: Par, r: Reduce) -> Whole | None:
             return None
     whole = _one_each(p, r) or _grid_stride(p, r) or _every_place(p, r)
     return None if whole is None or used_in(whole.body) & {p.var, r.var} else Whole((*whole.body, *after), whole.var)
+
+
+def _under_their_names(r: Reduce, names: Mapping[Sym, Expr]) -> Reduce:
+    """``r`` with what ``names`` stand for in their places."""
+    (done,) = substitute((r,), {v: expand(e, names) for v, e in names.items()})
+    assert isinstance(done, Reduce)
+    return done
 
 
 def _position(p: Par, r: Reduce) -> Expr:

@@ -150,11 +150,11 @@ class KernelLowering(Parameters):
             self.dynamic.setdefault(buffer, elem)
 
     def _retyped(self, body: tuple[Stmt, ...], params: tuple[Param, ...]) -> tuple[tuple[Stmt, ...], tuple[Param, ...]]:
-        """Declare byte-typed dynamic shared memory with the one element type it is accessed as, and parameters as the
-        source does that are bytes only where places in them are computed."""
-        from ktc.ir.frontend.lowering.declarations.retype import retype_as_declared, retype_bytes
+        """Declare byte-typed shared memory with the one element type it is accessed as, and parameters as the source
+        does that are bytes only where places in them are computed."""
+        from ktc.ir.frontend.lowering.declarations.retype import retype_as_declared, retype_bytes, shared_bytes
 
-        body = retype_bytes(body, set(self.dynamic), self.dynamic_extent)
+        body = retype_bytes(body, dict.fromkeys(self.dynamic, self.dynamic_extent) | shared_bytes(body))
         body, renamed = retype_as_declared(body, self.pointees)
         new = (dataclasses.replace(p, sym=renamed[p.sym], align=0) if p.sym in renamed else p for p in params)
         return body, tuple(new)

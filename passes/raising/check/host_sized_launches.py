@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from ktc.ir.arith import REWRITES, facts_of
@@ -139,13 +139,17 @@ def _at_usual_size(launch: Launch, n: Sym) -> list[tuple[Launch, Numbers]]:
 
 
 def _of_usual_size(launch: Launch, n: Sym) -> Expr:
-    """The number for ``n`` by which a block has as many threads as most would choose, or the largest power of two by
-    which it has fewer."""
     assert isinstance(n.type, Scalar)
+    return Const(usual_size(launch.block, n.name, {}), n.type)
+
+
+def usual_size(block: Sequence[Expr], name: str, numbers: Mapping[str, int]) -> int:
+    """The number for ``name`` by which a ``block`` has as many threads as most would choose, or the largest power of
+    two by which it has fewer; ``numbers``: of the other names."""
     size = HOST_THREADS
-    while size > 1 and math.prod(evaluate(e, {n.name: size}) or 1 for e in launch.block) > HOST_THREADS:
+    while size > 1 and math.prod(evaluate(e, {**numbers, name: size}) or 1 for e in block) > HOST_THREADS:
         size //= 2
-    return Const(size, n.type)
+    return size
 
 
 def _computed(launch: Launch) -> list[tuple[Launch, Numbers]]:

@@ -50,6 +50,7 @@ from .nested_reductions import joined_reduction
 from .offsets import over_offsets
 from .sweeps.chunks_and_rest import shared_out_evenly
 from .sweeps.constant_sums import without_constant_sums
+from .sweeps.far_terms import over_far_terms
 from .sweeps.joined_ways import with_joined_ways
 from .sweeps.whole_scans import with_whole_scans
 
@@ -227,7 +228,7 @@ def _strided(s: Stmt) -> Stmt | Body:
     if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _over_threads(s):
         strided = _strided_reduce(s)
         return (over_elements(s) or s) if strided is s else strided
-    return s
+    return (over_far_terms(s) or s) if isinstance(s, Reduce) else s
 
 
 def _chooses_alike(threads: Par, s: Stmt) -> bool:

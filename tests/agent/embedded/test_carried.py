@@ -88,6 +88,24 @@ def test_scans_that_raising_found_are_spread_anew() -> None:
     assert all(Builder(kernel).attempt(s) is None for s in few)
 
 
+MEMORY = """\
+kernel prefix(y: f32* restrict align 16, x: f32 const* restrict align 16, n: i32)
+  par b in 0..1 @ [block.x]
+    y[0] = x[0]
+    for i in 1..n
+      y[i] = y[i - 1] + x[i]
+"""
+
+
+def test_a_running_value_in_memory_is_a_scan() -> None:
+    kernel = parse_kernel(MEMORY)
+    found = [s for s, _, _ in scans(kernel, 100, (facts(kernel, {"n": 1 << 20}),))]
+    able = [s for s in found if Builder(kernel).attempt(s) is None]
+    assert "forward-stores{loop=i} | scan{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}" in able
+    weighted = parse_kernel(MEMORY.replace("y[i - 1] +", "y[i - 1] * 0.5 +"))
+    assert list(scans(weighted, 100, (facts(weighted, {"n": 1 << 20}),))) == []
+
+
 PAIRS = """\
 kernel pairs(y: f32* restrict, x: f32 const* restrict, n: i32)
   launch grid(cdiv(n, 128)) block(128)

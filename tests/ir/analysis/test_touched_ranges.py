@@ -37,6 +37,10 @@ INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 
 KERNELS = {
     "a stencil": (STENCIL, "m + 1_i64 .. m * n - m - 2_i64"),
+    "an index that is declared before it has a value": (
+        one(f"{INDEX} int at, k; if (i < n) {{ at = i * m; for (int j = 0; j < m; ++j) {{ k = at + j; y[k] = 1; }} }}"),
+        "0_i64 .. m * n - 1_i64",
+    ),
     "a guard that returns": (one(f"{INDEX} if (i >= n) return; y[i] = x[n - 1 - i];"), "0_i64 .. n - 1_i64"),
     "a loop over the grid": (
         one(f"for ({INDEX} i < n; i += gridDim.x * blockDim.x) y[i] = x[i];", "4"),

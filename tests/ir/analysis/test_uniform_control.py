@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,44 @@ def test_a_block_that_no_device_has_is_a_complaint_not_a_crash(block: str) -> No
     text = f"""__global__ void k(float *x) {{ if (threadIdx.x * 2 < 3) __syncthreads(); x[0] = 1.0f; }}
     void go(float *x) {{ k<<<1, {block}>>>(x); }}"""
     assert "V-LAUNCH" in [w.code for w in verify(load(text))]
+
+
+GRID = """\
+__global__ void k(int* y, int n, unsigned m) {
+  __shared__ int s[8][32];
+  const int x = blockIdx.x * blockDim.x + threadIdx.x;
+  const int r = threadIdx.y + blockIdx.y * 8;
+  if (%s) {
+    s[threadIdx.y][threadIdx.x] = y[r * n + x];
+    __syncthreads();
+    y[r * n + x] = s[7 - threadIdx.y][threadIdx.x];
+  }
+}
+void host(int* y, int n, unsigned m) { k<<<dim3((n + 31) / 32, (m + 7) / 8), dim3(32, 8)>>>(y, n, m); }
+"""
+
+
+def in_whole_blocks(cond: str, n: int = 32, m: int = 8) -> list[str]:
+    kernel = load(GRID % cond, name="k.cu")
+    by = {"n": n, "m": m}
+    params = tuple(dataclasses.replace(p, divisible_by=by.get(p.sym.name, 1)) for p in kernel.params)
+    return [p.code for p in unproved(kernel.with_(params=params))]
+
+
+def test_whole_blocks_are_on_one_side_of_a_size_that_they_divide() -> None:
+    assert in_whole_blocks("x < n && r < m") == []
+    assert in_whole_blocks("n > x && !(r >= m)") == []
+    assert in_whole_blocks("32 + x < 3 * n && r < m", n=64, m=24) == []
+    assert in_whole_blocks("x < n + 64") == []
+
+
+@pytest.mark.parametrize(
+    "cond", ["x <= n", "x < n - 1", "x + 1 < n", "2 * x < n", "n < x", "x < m", "x + r < n", "x == n"]
+)
+def test_blocks_that_a_size_may_split(cond: str) -> None:
+    assert in_whole_blocks(cond) == ["V-BARRIER"]
+
+
+@pytest.mark.parametrize("n, m", [(16, 8), (32, 4), (1, 1), (48, 8)])
+def test_sizes_that_blocks_do_not_divide(n: int, m: int) -> None:
+    assert in_whole_blocks("x < n && r < m", n, m) == ["V-BARRIER"]

@@ -42,6 +42,44 @@ def test_each_term_has_a_loop_with_what_it_needs() -> None:
     assert "reassociates" in after.flags and differs(k, after, SIZES) is None
 
 
+TWO = """\
+kernel k(y: f32* noalias, a: f32 const* noalias, b: f32 const* noalias, n: i32, c: f32)
+  launch grid(n) block(32)
+  par i in 0..n @ [thread.x 32, block.x]
+    var s: f32 = 1.0
+    var t: f32 = 2.0
+    for k in 0..n
+      let u: f32 = a[i * n + k]
+      s += u * b[k]
+      let v: f32 = b[k * n + i]
+      t -= u * v
+    y[i] = s * t
+"""
+
+
+def test_each_sum_has_a_loop_with_what_it_needs() -> None:
+    k = parse_kernel(TWO)
+    after = applied(k, "part-sums{loop=k}")
+    assert body_of(after).split("t: f32 = 2.0\n")[1] == (
+        "    for k in 0..n\n"
+        "      let u: f32 = a[i * n + k]\n"
+        "      s += u * b[k]\n"
+        "    for k_1 in 0..n\n"
+        "      let u_1: f32 = a[i * n + k_1]\n"
+        "      let v: f32 = b[k_1 * n + i]\n"
+        "      t -= u_1 * v\n"
+        "    y[i] = s * t\n"
+    )
+    assert "reassociates" not in after.flags and differs(k, after, SIZES) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["t -= u * s", "t = t * 0.5 + u", "s = t", "t -= u\n      y[k] = u", "if u > 0.0\n        t -= u"]
+)
+def test_sums_that_depend_on_each_other_stay(line: str) -> None:
+    assert refused(parse_kernel(TWO.replace("t -= u * v", line)), "part-sums{loop=k}").code == "E-PARTS-LOOP"
+
+
 @pytest.mark.parametrize(
     ("lines", "code"),
     [

@@ -125,6 +125,18 @@ def test_refusals(body: str, code: str, why: str) -> None:
     assert why in str(done)
 
 
+def test_elements_beside_the_updated_one_may_be_read() -> None:
+    """A sum that is kept behind the elements it is of."""
+    kernel = one("    atomic add o[n], x[r] - o[r]\n")
+    after = applied(kernel, "reduce-atomics{loop=r}")
+    assert "yield x[r] - o[r]" in body_of(after) and differs(kernel, after, SIZES, elements=600) is None
+    before = one("    atomic add o[n], x[r] - o[n + 1 + r]\n")
+    assert "yield" in body_of(applied(before, "reduce-atomics{loop=r}"))
+    for index in ("r + 1", "n", "q[r]", "n - r"):
+        done = refused(one(f"    atomic add o[n], x[r] - o[{index}]\n"), "reduce-atomics{loop=r}")
+        assert done.code == "E-UPDATES-READ", index
+
+
 def test_what_may_overlap_is_refused() -> None:
     unknown = "o: f32*, y: f32*, x: f32 const*"
     read = "    atomic add o[0], x[r]\n"

@@ -187,3 +187,30 @@ def test_a_scan_whose_total_is_used_stays_in_one_block() -> None:
     kernel = parse_kernel(f"{RAISED}    y[r] = s\n")
     why = refused(kernel, "distribute{loop=r map=[block.y]} | scan{loop=i map=[thread.x 32, block.x 2, seq]}")
     assert why.code == "E-SCAN-BLOCKS"
+
+
+def test_a_running_value_that_is_named_before_it_is_handed_on() -> None:
+    kernel = parse_kernel("""\
+kernel prefix(y: f32* restrict align 16, x: f32 const* restrict align 16, n: i32)
+  par b in 0..1 @ [block.x]
+    y[0] = x[0]
+    for i in 1..n
+      y[i] = y[i - 1] + x[i]
+""")
+    after = applied(kernel, "forward-stores{loop=i} | scan{loop=i map=[thread.x 32, seq]}")
+    assert "over i in 1..n" in body_of(after)
+    assert differs(kernel, after, LENGTHS, 300) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "      let next: f32 = s + x[i]\n      out[r * n + i] = next + s\n      s = next\n",
+        "      var next: f32 = s + x[i]\n      next = next * 2.0\n      out[r * n + i] = next\n      s = next\n",
+        "      let next: f32 = s + x[i]\n      out[r * n + i] = next\n      s = next\n      s = s * 2.0\n",
+    ],
+)
+def test_a_name_for_something_else_is_no_running_value(body: str) -> None:
+    head = "kernel k(out: f32* restrict, x: f32 const* restrict, n: i32)\n  par r in 0..2 @ [block.x]\n"
+    kernel = parse_kernel(f"{head}    var s: f32 = 0.0\n    for i in 0..n\n{body}")
+    assert refused(kernel, "scan{loop=i map=[thread.x 32, seq]}").code == "E-SCAN-NONE"

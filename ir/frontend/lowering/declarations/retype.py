@@ -1,8 +1,9 @@
 """Memory that is seen as bytes but used as one element type: declare it as that type.
 
-Dynamic shared memory has the type that every access says. A parameter is a pointer to what the source says, however
-its places are computed, ``*(const float *)((const char *)x + row * pitch)``: an address that is used as a float's is a
-multiple of a float's size.
+Shared memory has the type that every access says: dynamic, or an array of bytes (``__shared__ char pool[8192]``). A
+parameter is a pointer to what the source says, however its places are computed,
+``*(const float *)((const char *)x + row * pitch)``: an address that is used as a float's is a multiple of a float's
+size.
 """
 
 from __future__ import annotations
@@ -30,15 +31,34 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     fresh,
+    i32,
 )
-from ktc.ir.types import Array, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import I8, U8, Array, Ptr, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_body, walk
 
+Extent: TypeAlias = Callable[[Type], Expr]
+"""How many elements of a type a buffer holds."""
 
-def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Type], Expr]) -> tuple[Stmt, ...]:
+
+def shared_bytes(body: tuple[Stmt, ...]) -> dict[Sym, Extent]:
+    """The arrays of bytes in shared memory that ``body`` declares with a number of bytes."""
+    out: dict[Sym, Extent] = {}
+    for s in walk(body):
+        match s:
+            case Alloc(Sym(type=Array(elem, (Const(int(count)),), "shared"))) if elem in (I8, U8) and not s.dynamic:
+                out[s.sym] = functools.partial(_elements, count)
+    return out
+
+
+def _elements(count: int, elem: Type) -> Expr:
+    """As many of ``elem`` as ``count`` bytes hold."""
+    return i32(count // scalar_of(elem).bytes)
+
+
+def retype_bytes(body: tuple[Stmt, ...], buffers: Mapping[Sym, Extent]) -> tuple[Stmt, ...]:
     """Replace each of ``buffers`` whose every access is a whole ``T`` at a multiple of ``sizeof(T)``."""
     names = definitions(body) if buffers else {}
-    for buffer in buffers:
+    for buffer, extent in buffers.items():
         elem = _only_type(body, buffer, names)
         if elem is not None:
             new = fresh(buffer.name, Array(elem, (extent(elem),), "shared"))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
+from ktc.ir.fold import evaluate
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.nodes import Alloc, Load, Store
-from ktc.ir.types import F16, F32, I64, Array
+from ktc.ir.types import F16, F32, I8, I32, I64, Array
 from ktc.ir.walk import all_exprs, walk
 
 
@@ -86,6 +87,36 @@ def test_shared_memory_static_and_two_dimensional(execute):
     x = np.arange(16, dtype=np.float32)
     got = execute(text, {"out": np.zeros(16, np.float32), "in": x})["out"]
     np.testing.assert_array_equal(np.asarray(got).reshape(4, 4), x.reshape(4, 4).T + 10)
+
+
+POOL = """__global__ void k(int* y, const int* x, int n) {
+        __shared__ char pool[1024];
+        int* first = (int*)pool;
+        int* second = (int*)&first[32 * 4];
+        int t = threadIdx.x;
+        first[t] = x[t];
+        second[t] = x[t] * n;
+        __syncthreads();
+        y[t] = first[31 - t] + second[31 - t]; }
+    void f(int* y, const int* x, int n) { k<<<1, 32>>>(y, x, n); }"""
+
+
+def test_an_array_of_shared_bytes_is_one_of_what_is_kept_there(cu, execute):
+    (alloc,) = [s for s in cu(POOL).body if isinstance(s, Alloc)]
+    assert (
+        isinstance(alloc.sym.type, Array)
+        and alloc.sym.type.elem == I32
+        and evaluate(alloc.sym.type.shape[0], {}) == 256
+    )
+    x = np.arange(32, dtype=np.int32)
+    got = execute(POOL, {"y": np.zeros(32, np.int32), "x": x, "n": 3})["y"]
+    np.testing.assert_array_equal(got, x[::-1] * 4)
+
+
+@pytest.mark.parametrize("use", ["pool[t] = 1;", "((short*)pool)[t] = 1;", "*(int*)&pool[t] = 1;"])
+def test_shared_bytes_that_are_several_things_stay_bytes(cu, use: str):
+    (alloc,) = [s for s in cu(POOL.replace("__syncthreads();", f"{use} __syncthreads();")).body if isinstance(s, Alloc)]
+    assert isinstance(alloc.sym.type, Array) and alloc.sym.type.elem == I8
 
 
 def test_dynamic_shared_bytes_that_hold_records_become_their_elements(cu, execute):
