@@ -50,6 +50,7 @@ from .first_updates import with_first_updates
 from .lowering_state import State
 from .parallel_form import lower_body
 from .power_products import with_power_products
+from .summed_again import summed_again_together
 
 SAYING = "divisible-by"
 """The pass that says something of sizes and changes nothing else."""
@@ -90,7 +91,7 @@ def materialise(kernel: Kernel) -> Kernel:
     kernel = with_scratch(kernel, st)
     kernel = clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
     body = without_idle(decided(kernel, LOWERED, sized=False))
-    return kernel.with_(body=merge_guards(with_first_updates(body)))
+    return kernel.with_(body=summed_again_together(kernel, merge_guards(with_first_updates(body))))
 
 
 def _without_waits(kernel: Kernel) -> Kernel:

@@ -14,8 +14,8 @@ next product, over the wait for the next tile and the barrier; waiting for the o
 Then a buffer must rest for one more round: what the loop writes in the round of a product and in the next one must be
 other buffers than the product reads (``multi-buffer{slack=1}``). The round after that comes behind a barrier which
 every warpgroup reaches after its wait. With a producer (``multi-buffer{by=producer}``) the round of a product keeps its
-buffer for one more, and no barrier is needed. The first product starts the sums, because ptxas runs products one by one
-if anything else defines an accumulator in between.
+buffer for one more, and no barrier is needed. The first product starts sums that begin with zero; others, as those with
+a bias, are set before the loop (ptxas runs products one by one where something defines an accumulator in between).
 
 Loops where one of this cannot be shown stay as they are: correct, with each product waited for.
 """
@@ -61,22 +61,23 @@ def overlapped(body: Body, decide: Decider) -> Body:
     out: list[Stmt] = []
     for s in body:
         s = with_bodies(s, lambda b: overlapped(b, decide))
-        start = _start(out, s, decide) if isinstance(s, For) else None
-        if start is None:
+        tile = _product(s, decide) if isinstance(s, For) else None
+        if tile is None:
             out.append(s)
             continue
         assert isinstance(s, For)
-        at, tile = start
-        zeros = out.pop(at)
-        ahead = dataclasses.replace(tile, pending=1, keep=binary("!=", Var(s.var), s.init))
+        at = _zeros_before(out, tile, decide)
+        keep = None if at is None else binary("!=", Var(s.var), s.init)
+        ahead = dataclasses.replace(tile, pending=1, keep=keep)
+        zeros = () if at is None else (out.pop(at),)
         out.append(dataclasses.replace(s, body=tuple(ahead if x is tile else _held(x) for x in s.body)))
         ran = map_expr(s.cond, lambda e, s=s: s.init if e == Var(s.var) else e)  # type: ignore[misc]
-        out += [TileMmaWait(loc=tile.loc), If(Unary("!", ran), (zeros,), loc=tile.loc)]
+        out += [TileMmaWait(loc=tile.loc), *([If(Unary("!", ran), zeros, loc=tile.loc)] if zeros else [])]
     return tuple(out)
 
 
-def _start(before: list[Stmt], s: For, decide: Decider) -> tuple[int, TileMma] | None:
-    """(place of the loops that zero the accumulators, the one product of loop ``s``) if it may stay in flight."""
+def _product(s: For, decide: Decider) -> TileMma | None:
+    """The one product of loop ``s``, if it may stay in flight."""
     tiles = [x for x in walk(s.body) if isinstance(x, TileMma)]
     if len(tiles) != 1 or not any(x is tiles[0] for x in s.body) or tiles[0].pending or tiles[0].keep is not None:
         return None
@@ -85,15 +86,16 @@ def _start(before: list[Stmt], s: For, decide: Decider) -> tuple[int, TileMma] |
     rest = tuple(x for x in s.body if x is not tile)
     if len(arrays) != 1 or not all(isinstance(x, Load) for x in tile.acc):
         return None
-    (acc,) = arrays
     safe = _has_room(s.body[0], decide) if isinstance(s.body[0], Produce) else _rests(s, tile, decide)
-    if acc in used_in(rest) | assigned(rest) or not safe:
-        return None
+    return None if arrays & (used_in(rest) | assigned(rest)) or not safe else tile
+
+
+def _zeros_before(before: list[Stmt], tile: TileMma, decide: Decider) -> int | None:
+    """The place of the loops that zero the sums of ``tile``, where they begin with that."""
+    (acc,) = {x.buffer for x in tile.acc if isinstance(x, Load)}
     for at in reversed(range(len(before))):
-        if _zeroes(before[at], acc, decide):
-            return at, tile
         if acc in mentions(before[at]):
-            return None
+            return at if _zeroes(before[at], acc, decide) else None
     return None
 
 
@@ -141,8 +143,11 @@ def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr 
     if not (isinstance(step, Binary) and step.op == "+" and step.a == Var(s.var)):
         return None
     done = Binary("-", Var(s.var), s.init)
+    one_by_one = decide.equal(step.b, i32(1))
 
     def on(e: Expr) -> Expr:
+        if one_by_one and e == Var(s.var):
+            return add(_ROUND, add(s.init, i32(later)))
         if isinstance(e, Knob) and (v := decide.value(e)) is not None:
             return i32(v)
         if isinstance(e, Binary) and e.op == "/" and same_value(e.a, done) and decide.equal(e.b, step.b):

@@ -6,6 +6,8 @@ import pytest
 
 from ktc.agent.embedded.gathered.implicit_products import implicit_products
 from ktc.ir.analysis.planner_facts import facts
+from ktc.ir.nodes import TileMma
+from ktc.ir.walk import walk
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
@@ -101,6 +103,8 @@ def test_a_layer_whose_channels_lie_together() -> None:
     assert "linearise{loops=r,s,c_tile}" in first and "fragment=m64n64k16_f16" in first
     assert "array=x loop=r_s_c_tile vec=8" in first and "array=w loop=r_s_c_tile vec=8" in first
     assert "fragment" not in last and "async-copy{loop=r_s_c_tile}" in last
+    kernel = apply_script(raised(CHANNELS_LAST, "delinearise{loop=p}"), parse_script(first)).kernel
+    assert [s.pending for s in walk(materialise(kernel).body) if isinstance(s, TileMma)] == [1], "in flight"
 
 
 def test_a_layer_whose_pixels_lie_together() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ktc.backends import emit
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AsyncWait, Barrier, Fence, Load, Stmt, TileMma, TileMmaWait
+from ktc.ir.nodes import AsyncWait, Barrier, Expr, Fence, Load, Stmt, TileMma, TileMmaWait
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
@@ -140,6 +141,29 @@ def test_a_product_runs_into_the_next_round_where_its_buffers_rest() -> None:
 
 def test_meaning_with_products_in_flight_and_without_any() -> None:
     assert mismatch(lowered(REST), sizes=((64, 64, 0), (72, 72, 448))) is None
+
+
+def _in_flight(k: Kernel) -> list[tuple[int | Expr, bool]]:
+    return [(s.pending, s.keep is not None) for s in walk(k.body) if isinstance(s, TileMma)]
+
+
+def test_products_in_flight_in_a_loop_that_counts_tiles() -> None:
+    """As a loop does that several were made one of: it is by one, and the buffer is what it counts."""
+    head, loop, body = print_kernel(applied(GEMM, REST)).partition("for k_tile in 0..K step 64\n")
+    body = re.sub(r"\bk_tile\b(?! / 64)", "k_tile * 64", body).replace("k_tile / 64", "k_tile")
+    assert loop and "(k_tile + 2) % 4" in body
+    k = materialise(parse_kernel(f"{head}for k_tile in 0..K / 64\n{body}"))
+    assert _in_flight(k) == [(1, True)]
+    assert mismatch(k, sizes=((64, 64, 0), (72, 72, 448))) is None
+
+
+def test_sums_that_begin_with_something_else_are_in_flight_too() -> None:
+    begun = parse_kernel(print_kernel(GEMM).replace("var acc: f32 = 0.0", "var acc: f32 = 1.5"))
+    k = materialise(applied(begun, REST))
+    assert _in_flight(k) == [(1, False)]
+    assert equivalent(begun, k, [arguments(64, 64, 0), arguments(72, 72, 448)]) is None
+    body = map_body(k.body, lambda s: None if isinstance(s, TileMmaWait) else s)
+    assert equivalent(begun, k.with_(body=body), [arguments(64, 64, 192)]) is not None
 
 
 @pytest.mark.parametrize("stages", ["stages=4", "stages=3"])
