@@ -50,15 +50,16 @@ from .raise_report import Region, left_as_threads
 class Guess:
     """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected.
 
-    ``online``: sums below maxima were joined, which NaN may come of. ``facts``: what it assumes of sizes. ``aligned``:
-    buffers that the source moves in wide words, and how many bytes these are. ``flat``: parameters that are pointers to
-    vectors, and the pointers to their elements in their place.
+    ``online``: sums below maxima were joined, which NaN may come of. ``reordered``: floats are summed in another order.
+    ``facts``: what it assumes of sizes. ``aligned``: buffers that the source moves in wide words, and how many bytes
+    these are. ``flat``: parameters that are pointers to vectors, and the pointers to their elements in their place.
     """
 
     body: Body
     regions: tuple[Region, ...]
     domains: tuple[str, ...] = ("int", "field")
     online: bool = False
+    reordered: bool = False
     facts: tuple[Assume, ...] = ()
     aligned: tuple[tuple[Sym, int], ...] = ()
     flat: tuple[tuple[Sym, Sym], ...] = ()

@@ -317,7 +317,7 @@ class Raise(Pass[NoArguments]):
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised), *vectors_kept(raised))
                 said += defective(reference.defect)
-                flagged = _flagged(raised, guess.domains)
+                flagged = _flagged(raised, guess.domains, guess.reordered)
                 named = named_apart(called_apart(flagged, kernel), kernel)  # staging names loops
                 staged = _with_staging(named, guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
@@ -534,9 +534,10 @@ def _shared(kernel: Kernel, guess: Guess, launch: Launch) -> Iterator[Guess]:
         return (*(r for r in guess.regions if not r.is_by_threads), *left_as_threads(body))
 
     shared = shared_out(guess.body, launch)
-    if (packed := packed_sums(shared)) != shared:
+    packed, reordered = packed_sums(shared)
+    if packed != shared:
         numbers = decided(kernel.with_(body=tidied(packed, sizes_of(launch))), REWRITES)
-        yield dataclasses.replace(guess, body=numbers, regions=said(numbers))
+        yield dataclasses.replace(guess, body=numbers, regions=said(numbers), reordered=reordered)
     for form in (shared, guess.body) if shared is not guess.body else (shared,):
         for elements in lane_forms(form, kernel.params, read):
             yield dataclasses.replace(
@@ -608,15 +609,15 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tup
     return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
 
 
-def _flagged(kernel: Kernel, domains: tuple[str, ...]) -> Kernel:
-    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``; what is compared in the
-    field alone is the same by rational arithmetic."""
+def _flagged(kernel: Kernel, domains: tuple[str, ...], reordered: bool = False) -> Kernel:
+    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``, or where they were
+    ``reordered``; what is compared in the field alone is the same by rational arithmetic."""
     if domains == ("field",):
         kernel = kernel.with_(flags=kernel.flags | {"rational"})
     accs: list[Acc] = [a for s in walk(kernel.body) if isinstance(s, Reduce) for a in s.accs]
     accs += [s.acc for s in walk(kernel.body) if isinstance(s, Scan)]
     floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in accs)
-    return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating else kernel
+    return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating or reordered else kernel
 
 
 def _notes(kernel: Kernel, regions: tuple[Region, ...]) -> tuple[str, ...]:

@@ -124,9 +124,9 @@ def taken(field: Field, word: Expr, at: Expr, t: Scalar) -> Expr:
         return cast(Cast(I8, shifted, "c"), t)
     kept = Binary("&", shifted, Const((1 << field.bits) - 1, wide))
     if not field.is_signed:
-        return cast(kept, t)
+        return kept if kept.type == t else Cast(t, kept, "c")  # C has it unsigned else, and less a number it wraps
     sign = 1 << (field.bits - 1)
-    return cast(binary("-", binary("^", cast(kept, I32), i32(sign)), i32(sign)), t)
+    return cast(binary("-", binary("^", Cast(I32, kept, "c"), i32(sign)), i32(sign)), t)
 
 
 def numbers(lane: Var, values: Sequence[int]) -> Expr | None:

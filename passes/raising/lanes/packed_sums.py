@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ktc.ir.analysis.accumulators import combine
+from ktc.ir.analysis.accumulators import combine, operands
 from ktc.ir.analysis.effects import has_effect
 from ktc.ir.arith.counted_loops import counting, why_unsteady
 from ktc.ir.arith.polynomial import from_polynomial, polynomial
@@ -27,7 +27,7 @@ from ktc.ir.nodes import Acc, Assign, Binary, Body, Decl, Expr, For, Load, Par, 
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Scalar
 from ktc.ir.walk import declared, map_body, stmt_exprs, used, walk, walk_expr
-from ktc.passes.shared.accumulations import accumulations
+from ktc.passes.shared.accumulations import Accumulation, accumulations
 
 from .lane_loops import MOST_LANES
 from .merged_index import Merged
@@ -39,12 +39,16 @@ CUTTING = (">>", "&", "/", "%")
 """Operators that leave a part of a word."""
 
 
-def packed_sums(body: Body) -> Body:
-    """``body`` with each serial loop that adds up products of numbers that lie in words, as a loop over the numbers."""
-    return map_body(body, lambda s: _by_elements(s) if isinstance(s, For) else s)
+def packed_sums(body: Body) -> tuple[Body, bool]:
+    """``body`` with each serial loop that adds up products of numbers that lie in words, as a loop over the numbers;
+    and whether floats are added up in another order then."""
+    turned: list[For] = []
+    done = map_body(body, lambda s: _by_elements(s, turned) if isinstance(s, For) else s)
+    return done, bool(turned)
 
 
-def _by_elements(s: For) -> For:
+def _by_elements(s: For, turned: list[For]) -> For:
+    """``s`` over numbers, if it can be; it is among those ``turned`` if that is another order of its floats."""
     form, t = counting(s), s.var.type
     if not _takes_bits(s.body) or form is None or not form.by_one or why_unsteady(s, form) or not is_const(form.lo, 0):
         return s
@@ -76,8 +80,19 @@ def _by_elements(s: For) -> For:
                 found = (Assign(a.sym, combine(a.op, Var(a.sym), v), loc=s.loc) for a, v in zip(sums, values))
                 hi = from_polynomial(polynomial(mul(form.hi, cast(i32(count), t))), t)
                 step = Binary("+", Var(j), cast(i32(1), t))
+                turned += [s] if turns > 1 or not all(_one_by_one(s.body, a) for a in sums) else []
                 return replace(s, var=j, init=cast(i32(0), t), cond=lt(Var(j), hi), step=step, body=(*body, *found))
     return s
+
+
+def _one_by_one(body: Body, a: Accumulation) -> bool:
+    """Whether each update of ``a`` in ``body`` takes one value, or nothing hangs on the order of values."""
+    if not isinstance(a.sym.type, Scalar) or not a.sym.type.is_float or a.op not in "+*":
+        return True
+    return all(
+        isinstance(e := x.value, Binary) and e.op == a.op and Var(a.sym) in (e.a, e.b) and len(operands(e, a.op)) == 2
+        for x in walk(body) if isinstance(x, Assign) and x.sym == a.sym
+    )  # fmt: skip
 
 
 def _takes_bits(body: Body) -> bool:

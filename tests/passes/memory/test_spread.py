@@ -58,7 +58,7 @@ def test_before_and_after() -> None:
               acc[u_6, u_7] += A_s_i[u_6] * B_i[u_7]
       if (k - k_tile) % 2 == 0
         if k_tile + 8 < K / 4 * 4
-          async_copy A_s[(k_tile / 4 + 2) % 3, tid_y + (k - k_tile) / 2 * 2, tid_x] = A[A_at + (k_tile + K * ((k - k_tile) / 2) * 2)] if (k - k_tile) / 2 * 2 < A_left
+          async_copy A_s[(k_tile / 4 + 2) % 3, tid_y + (k - k_tile), tid_x] = A[A_at + (k_tile + K * ((k - k_tile) / 2) * 2)] if k - k_tile < A_left
     async_commit
     async_wait (1)
     barrier

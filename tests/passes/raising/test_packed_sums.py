@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ktc.driver.printing import printed
 from ktc.ir.text import print_kernel
+from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from tests.passes.raising.raised_once import raised
 
@@ -46,7 +48,7 @@ SOURCES = {
     "a loop of two bits each": (source("unsigned", 16, ROLLED), "b >> i % 16 * 2 & 3_u32"),
     "a word that is shifted": (source("unsigned", 8, MOVED), "b >> i % 8 * 4 & 15_u32"),
     "remainder and quotient": (source("unsigned char", 2, QUOTIENT), "b as u32 >> i % 2 * 4 & 15_u32"),
-    "shifted up and down": (source("unsigned", 2, FIRST), "(b >> i % 2 * 4 & 15_u32) as i32 ^ 8) - 8"),
+    "shifted up and down": (source("unsigned", 2, FIRST), "(i32(b >> i % 2 * 4 & 15_u32) ^ 8) - 8"),
     "an order of its own": (
         source("unsigned", 8, ORDERED, "const int order[8] = {0, 4, 1, 5, 2, 6, 3, 7};"),
         "b >> i % 2 * 16 + i % 8 / 2 * 4 & 15_u32",
@@ -56,11 +58,12 @@ SOURCES = {
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_sums_over_words_are_sums_over_numbers(name: str) -> None:
-    text, picked = SOURCES[name]
-    kernel, outcome = raised(text)
-    printed = print_kernel(outcome.kernel)
-    assert picked in printed and "x[i]" in printed, printed
-    assert printed.count("+= x[") == 1 and "order" not in printed, printed
+    cuda, picked = SOURCES[name]
+    kernel, outcome = raised(cuda)
+    text = print_kernel(outcome.kernel)
+    assert picked in text and "x[i]" in text, text
+    assert text.count("+= x[") == 1 and "order" not in text, text
+    assert "reassociates" not in outcome.kernel.flags, "each update takes one number, in the order of numbers"
     assert Reference(kernel, instances=4, seed=11).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
 
 
@@ -87,7 +90,21 @@ def test_numbers_that_are_not_beside_each_other_are_summed_in_the_order_of_eleme
     kernel, outcome = raised(HALVES)
     text = print_kernel(outcome.kernel)
     assert "x[i] *" in text and ">> i % 32 / 16 * 4" in text, text
+    assert "reassociates" in outcome.kernel.flags, "floats come in another order"
     assert Reference(kernel, instances=4, seed=11).differs(outcome.kernel, given=outcome.kernel.assumptions) == ""
+
+
+def test_numbers_that_are_added_up_before_the_sum_takes_them_come_in_another_order() -> None:
+    outcome = raised(source("unsigned char", 2, "s += x[2 * i] * ((b & 15) - 8) + x[2 * i + 1] * ((b >> 4) - 8);"))[1]
+    text = print_kernel(outcome.kernel)
+    assert "+= x[i]" in text and "reassociates" in outcome.kernel.flags, text
+
+
+def test_a_number_less_another_is_no_unsigned_difference() -> None:
+    """``(b & 15) - 8`` of a word is ``int`` in the text, too: an unsigned one would wrap before it is converted."""
+    kernel = raised(SOURCES["two nibbles of a byte"][0])[1].kernel
+    text = printed(materialise(kernel), "cuda").text
+    assert "(int)(" in text and "- 8" in text, text
 
 
 FIRST_OF_TWO = "s += x[2 * i] * (b & 15); "
