@@ -61,10 +61,20 @@ def _small_values(coverage: Coverage, maker: Maker, base: Mapping[str, int], e: 
 def _least(
     coverage: Coverage, maker: Maker, base: Mapping[str, int], follow: FirstThread, s: Stmt, e: Expr
 ) -> Iterator[Instance]:
-    other = _where_met(s, e, _is(e, first=coverage.outcomes[id(e)] == 2))
+    other = _is(e, first=coverage.outcomes[id(e)] == 2)
+    met = _where_met(s, e, other)
+    for wanted in (met, other) if met is not other else (met,):  # that one thread's copy is valid may be hard to see
+        made = _least_for(coverage, maker, base, follow, s, wanted)
+        if made is not None:
+            yield made
+            return
 
+
+def _least_for(
+    coverage: Coverage, maker: Maker, base: Mapping[str, int], follow: FirstThread, s: Stmt, wanted: Expr
+) -> Instance | None:
     def holds(sizes: Mapping[str, int]) -> bool:
-        return follow.holds(s, other, arguments(coverage.workload, sizes, coverage.candidate))
+        return follow.holds(s, wanted, arguments(coverage.workload, sizes, coverage.candidate))
 
     start = next(filter(holds, extremes(maker, base)), None)
     if start is None:
@@ -75,9 +85,11 @@ def _least(
             if sizes[name] > least:
                 found = max(least_value(maker, sizes, name, holds), least)
                 sizes = {**sizes, name: found} if holds({**sizes, name: found}) else sizes
-    made = maker.make(sizes) if sizes else None
-    if made is not None:
-        yield made
+    for name in maker.names if sizes else ():  # whole tiles of a size, of which one is enough
+        one = maker.steps[name].at(1)
+        if 1 < one < sizes[name] and holds({**sizes, name: one}) and maker.make({**sizes, name: one}) is not None:
+            sizes = {**sizes, name: one}
+    return maker.make(sizes) if sizes else None
 
 
 def _where_met(s: Stmt, e: Expr, holds: Expr) -> Expr:

@@ -63,6 +63,8 @@ class _Progress:
     """Sizes at which the original's results hang on the order of threads, or on what memory held, are none for it."""
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
+    one_sided: bool = False
+    """Some condition has not come out both ways yet that other sizes may turn."""
     most: int = MORE_STEPS
     """Statements of the candidate in the extra instance that is tried."""
     wasted: float = 0.0
@@ -78,7 +80,7 @@ class _Progress:
         if self.larger and self.coverage.lacks_a_second:
             return SECOND_ROUND_STEPS
         if self.larger:
-            return MORE_STEPS if self.coverage.unreached_by_sizes else STEPS
+            return MORE_STEPS if self.coverage.unreached_by_sizes or self.one_sided else STEPS
         return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
 
     def cost(self) -> float:
@@ -164,8 +166,9 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.announce([*_other_runs(job, [i for i, rest in done.values() if rest], STEPS), *beside, *later])
     for instance, rest in done.values():
         yield _others(job, instance, () if job.large else rest, progress)
-    for instance, most in () if job.only else _extra(job):
+    for instance, most in () if job.only else _extra(job, progress):
         progress.spent, progress.larger, progress.most = 0, True, most
+        progress.one_sided = job.candidate.is_spmd and bool(open_to_sizes(job.coverage, job.theirs))
         if progress.has_shown(instance):
             continue
         if (instance, most) not in extra:
@@ -234,11 +237,11 @@ def _other_runs(job: Job, chosen: list[Instance], most: int | None = None) -> It
     return (job.planned("candidate", i, d, "exact", job.unsure, STEPS, most) for i in chosen for d in domains)
 
 
-def _extra(job: Job) -> Iterator[tuple[Instance, int]]:
+def _extra(job: Job, progress: _Progress) -> Iterator[tuple[Instance, int]]:
     """Instances beyond the budget, with the statements that each may take: usual ones, and what may show what has not
     been seen."""
     yield from _extra_usual(job)
-    yield from ((i, MORE_STEPS) for i in _missing(job))
+    yield from ((i, MORE_STEPS) for i in _missing(job, progress))
 
 
 def _extra_usual(job: Job) -> Iterator[tuple[Instance, int]]:
@@ -251,7 +254,7 @@ def _extra_usual(job: Job) -> Iterator[tuple[Instance, int]]:
             yield longest, STEPS
 
 
-def _missing(job: Job) -> Iterator[Instance]:
+def _missing(job: Job, progress: _Progress) -> Iterator[Instance]:
     yield from without_any(job)
     yield from missing_instances(job.coverage, job.original)
     if job.original.is_spmd:  # a loop that the candidate has no longer, or shares out in another way
@@ -260,6 +263,7 @@ def _missing(job: Job) -> Iterator[Instance]:
     if job.candidate.is_spmd and open_to_sizes(job.coverage, job.theirs):
         kernels = job.original, job.candidate
         wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)
+        progress.wasted = 0.0  # what loops wanted in vain is no reason to leave conditions open
         yield from sizes_for_outcomes(job.coverage, job.theirs, wide)
         maker = Maker(kernels, job.workload, LARGER * MAX_ELEMENTS)
         yield from itertools.takewhile(lambda _: open_to_sizes(job.coverage, job.theirs), larger_instances(maker))
