@@ -63,3 +63,26 @@ def test_the_loop_along_memory_goes_inside_of_all_loops_of_a_volume() -> None:
         " | map{b=[block.z] a=[thread.y 8, block.y] c=[thread.x 32, block.x]} | "
     )
     assert differs(parse_kernel(VOLUME), kernel, [{"n": n, "m": m} for n, m in ((1, 1), (9, 33), (17, 5))]) is None
+
+
+PRODUCT = """\
+kernel product(
+    y: f32* align 16 noalias,
+    x: f32 const* align 16 readonly,
+    z: f32 const* align 16 readonly,
+    n: i32 range 1..4096)
+  launch grid(cdiv(n, 32), cdiv(n, 8)) block(32, 8)
+  let a: i32 = i32(blockIdx.x) * 32 + i32(threadIdx.x)
+  let b: i32 = i32(blockIdx.y) * 8 + i32(threadIdx.y)
+  if a < n && b < n
+    y[a * n + b] = 0.0
+    for k in 0..n
+      y[a * n + b] += x[a * n + k] * z[k * n + b]
+"""
+
+
+def test_a_sum_in_memory_is_one_in_registers_before_its_plane_is_tiled() -> None:
+    _, o = observe(PRODUCT, {"n": 1024})
+    first = Rules().propose(o, 2)
+    assert first and all("interchange{outer=b}" in p.script for p in first)
+    assert all("promote{loop=k}" in p.script.split("stage-shared")[0] and "stage-shared" in p.script for p in first)
