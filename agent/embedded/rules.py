@@ -245,8 +245,12 @@ class Rules:
             yield Proposal(f"raise | {before}{steps}", why, gain, self.name)
 
     def _products(self, o: Observation, before: str, kernel: Kernel) -> Iterator[Proposal]:
-        """Tiles of sums of products, by tensor cores or by threads."""
-        able = _able(o, before)
+        """Tiles of sums of products, by tensor cores or by threads: of each the ways that suit the sizes, too."""
+        applies = _able(o, before)
+
+        def able(steps: str) -> bool:
+            return applies(steps) and o.runs(f"raise | {before}{steps}")
+
         seen = o.facts if kernel is o.raised else [facts(kernel, f.sizes) for f in o.facts]
         ideas: Iterator[Idea] = tensor_products(kernel, o.device, seen, able)
         if o.device.profile.startswith(GPUS):

@@ -207,7 +207,7 @@ def staged_products(
         size = Size(down, across, terms, _batch(p, layout, trips), units)
         failed: set[Way] = set()
         for way, t in _tried(layout, size):
-            tried = _schedules(raised, [x.loop for x in group], p, layout, way, t, size)
+            tried = _schedules(raised, [x.loop for x in group], p, layout, way, _by_elements(t, size), size)
             found = None if way in failed else next(filter(applies, tried), None)
             if found is None:
                 failed.add(way)  # nor will it for other tiles
@@ -246,6 +246,18 @@ class Size:
         if self.results <= self.units * t.results:
             return "$STAGES:(3,4)"
         return "2" if self.short(t) else "$STAGES:(2,3,4)"
+
+
+def _by_elements(t: ThreadTile, size: Size) -> ThreadTile:
+    """``t`` with the results of a thread one by one where rows or columns end with a part of a vector: a thread has as
+    many, and stores each by itself."""
+
+    def spread(levels: str, n: int | None) -> str:
+        lanes = re.match(r"vec (\d+)", levels)
+        return levels.replace("vec", "unroll", 1) if lanes and n is not None and n % int(lanes[1]) else levels
+
+    down, across = spread(t.down_levels, size.down), spread(t.across_levels, size.across)
+    return replace(t, down_levels=down, across_levels=across)
 
 
 def _batch(p: Product, layout: Layout, trips: Mapping[str, int | None]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ktc.agent.embedded.rules import Rules
@@ -112,6 +114,24 @@ kernel update(z: f32* restrict align 16 noalias, p: f32 const* restrict align 16
     for c in 0..t
       z[y * v + x] += s * p[y * t + c] * q[c * v + x]
 """
+
+
+def test_rows_that_end_with_a_part_of_a_vector_are_stored_one_by_one(tmp_path) -> None:
+    source = kernel("N", "N")
+    odd = ideas(source, {"h": 256, "v": 255, "t": 256})[0]
+    assert "y=[vec " in odd and "x=[unroll " in odd and "x=[vec " not in odd
+    work = workload(tmp_path, source)
+    built = observe(source, SIZES)[0].build(Proposal(f"raise | {odd}", ""))
+    tuned = bind(built.kernel, {k.name: min(k.domain) for k in built.kernel.knobs})
+    assert verify(work.load_kernel(), tuned, work).ok
+
+
+def test_ways_that_do_not_suit_the_sizes_make_room_for_those_that_do() -> None:
+    """Copies of whole vectors need rows of whole vectors: where these have none, elements are copied one by one."""
+    _, o = observe(kernel("N", "N"), SIZES)
+    o = replace(o, runs=lambda script: "vec=4" not in script)
+    first = Rules().propose(o, 1)[0].script
+    assert "stage-shared" in first and "vec=4" not in first
 
 
 def test_what_is_updated_in_memory_is_summed_in_registers_first() -> None:
