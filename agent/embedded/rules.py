@@ -148,8 +148,8 @@ class Rules:
         for before, kernel in hidden_products(raised) if gpu else ():  # no one else tiles products by threads
             yield from self._products(o, before, kernel)
         for before, kernel in along_memory(raised):
-            for more, nests in forms(kernel):
-                yield from self._reuse(o, before + more, nests)
+            for more, form in forms(kernel):
+                yield from self._reuse(o, before + more, form)
             yield from self._after(o, before, kernel, frozenset())
         for before, kernel in forms(raised):
             yield from self._reuse(o, before, kernel)
