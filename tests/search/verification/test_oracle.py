@@ -34,7 +34,7 @@ def test_an_instance_that_is_too_long_is_run_for_its_length_alone(monkeypatch) -
     k, o = kernel(ROWS_TREE), oracle()
     steps = o.run(SIZES, "int", "exact").steps
     monkeypatch.setattr(exact, "STEPS", 4 * steps + 40)
-    monkeypatch.setattr(exact, "_extra", lambda job: ())
+    monkeypatch.setattr(exact, "_extra", lambda job, progress: ())
     asked: list[int] = []
     run = o.run
 
