@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import is_
 from typing import Any, TypeVar
 
@@ -118,6 +118,12 @@ def with_children(node: Node, f: Callable[[Expr], Expr]) -> Node:
     return rebuild(node, f)  # type: ignore[no-any-return]
 
 
+def with_operands(node: Node, operands: Iterable[Expr]) -> Node:
+    """``node`` with ``operands``, as many as its :func:`children`, in their places."""
+    given = iter(operands)
+    return with_children(node, lambda _: next(given))
+
+
 def _several(v: tuple[Expr, ...], f: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
     new = [f(x) for x in v]
     return v if all(map(is_, v, new)) else tuple(new)
@@ -139,4 +145,4 @@ def _mapped(v: Any, f: Callable[[Expr], Expr]) -> Any:
     return v
 
 
-__all__ = ["children", "with_children"]
+__all__ = ["children", "with_children", "with_operands"]

@@ -19,10 +19,10 @@ Verification keeps its own: it judges what these helped to prove.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ktc.ir.fold import cast, is_const
-from ktc.ir.nodes import Cast, Const, Expr
+from ktc.ir.nodes import Binary, Cast, Const, Expr
 from ktc.ir.types import I64, Scalar, Type
 
 from .interval import Interval
@@ -114,7 +114,17 @@ def _bits(t: Type) -> int:
     return t.bits if isinstance(t, Scalar) else 0
 
 
+def factors_of(e: Expr) -> Iterator[Expr]:
+    """The factors of the product ``e``, index casts dropped."""
+    e = without_index_casts(e)
+    if isinstance(e, Binary) and e.op == "*":
+        yield from (*factors_of(e.a), *factors_of(e.b))
+    else:
+        yield e
+
+
 __all__ = [
+    "factors_of",
     "holds_every_value", "is_index_cast", "is_integer_cast", "keeping_low_bits", "without_casts", "without_implicit",
     "without_implicit_integers", "without_index_casts", "without_integer_casts", "without_widening",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ Each function says of an expression at a place that the rule cannot apply; it ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
 from ktc.ir.fields import children
@@ -24,7 +24,7 @@ from ktc.ir.types import Scalar
 from .arrivals import Place
 from .counted_loops import counting
 from .enclosures import is_integer
-from .integer_casts import without_index_casts
+from .integer_casts import factors_of, without_index_casts
 from .kernel_states import Witness, difference, witnesses_of
 from .known_symbols import symbols_of
 from .launch_values import EXTENT_OF
@@ -98,17 +98,7 @@ def not_reduced(e: Binary, place: Place) -> bool:
     """A quotient by no number, or of what is no multiple of a quotient by one; or a remainder."""
     if e.op != "/" or not isinstance(e.b, Const) or not is_integer(e.type):
         return True
-    return not any(isinstance(x, Binary) and x.op == "/" and is_const(x.b) for x in _factors(e.a))
-
-
-def _factors(e: Expr) -> Iterator[Expr]:
-    """The factors of the product ``e``."""
-    e = without_index_casts(e)
-    if isinstance(e, Binary) and e.op == "*":
-        yield from _factors(e.a)
-        yield from _factors(e.b)
-    else:
-        yield e
+    return not any(isinstance(x, Binary) and x.op == "/" and is_const(x.b) for x in factors_of(e.a))
 
 
 def not_restored(e: Binary, place: Place) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ktc.ir.analysis.defs import expand
 from ktc.ir.arith import Facts, simplified
-from ktc.ir.fields import children, with_children
+from ktc.ir.fields import children, with_operands
 from ktc.ir.fold import binary, simplify
 from ktc.ir.nodes import Body, Decl, Expr, For, If, Select, Stmt, Store, Sym, Var
 from ktc.ir.purity import is_removable
@@ -72,11 +72,9 @@ class Joining:
             return a if self._equal(a, b) else self._choice(a, b)
         if not children(a) and a == b and not used(a) & {*self.inside, self.loop.var}:
             return a
-        if children(a) and type(a) is type(b) and len(children(a)) == len(children(b)):
-            given = iter(children(b))
-            if with_children(a, lambda _: next(given)) == b:
-                pairs = zip(children(a), children(b))
-                return with_children(a, lambda _: self._value(*next(pairs)))
+        alike = children(a) and type(a) is type(b) and len(children(a)) == len(children(b))
+        if alike and with_operands(a, children(b)) == b:
+            return with_operands(a, list(map(self._value, children(a), children(b))))
         return self._choice(a, b)
 
     def _is_plain(self, e: Expr) -> bool:

@@ -18,25 +18,23 @@ from typing import TypeGuard
 
 from ktc.ir.analysis.accumulators import combine, is_identity
 from ktc.ir.atomic_ops import ATOMIC_OF, COMBINED_BY
-from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Atomic, Body, Decl, Expr, Load, Par, Reduce, Stmt, Store, Sym, Var
 from ktc.ir.storage import is_shared
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import assigned, map_body, substitute, used_in, walk, with_list_around
+from ktc.ir.walk import assigned, map_body, substitute, walk, with_list_around
 from ktc.passes.core.refusals import Refused, attempted
-from ktc.passes.raising.normalise.block_values import with_block_values
+from ktc.passes.raising.normalise.block_values import arrays_of_one, is_touched, with_block_values
 from ktc.passes.reductions.reduce_atomics import as_sums
 from ktc.passes.reductions.repeated_updates import Update, updates
 
 
 def with_summed_cells(raised: Kernel) -> Kernel:
     """``raised`` with sums in place of the arrays of one element that all threads of a block change atomically."""
-    for array in [s.sym for s in walk(raised.body) if isinstance(s, Alloc) and _is_cell(s)]:
+    for array in filter(is_shared, list(arrays_of_one(raised.body))):
         done = _summed(raised, array)
-        left = _without_copies(map_body(with_block_values(done.body), partial(_without_array, array)))
-        if array not in used_in(left) | assigned(left):
-            raised = done.with_(body=left)
+        left = with_block_values(done.body)
+        if not is_touched(left, array):
+            raised = done.with_(body=_without_copies(map_body(left, partial(_without_array, array))))
     return raised
 
 
@@ -53,13 +51,6 @@ def _without_copies(body: Body) -> Body:
     for x in copies.keys() & assigned(body):
         del copies[x]
     return substitute(map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in copies else s), copies)
-
-
-def _is_cell(s: Alloc) -> bool:
-    t = s.sym.type
-    if not is_shared(s.sym) or not isinstance(t, Array) or not isinstance(t.elem, Scalar) or s.dynamic:
-        return False
-    return all(is_const(n, 1) for n in t.shape)
 
 
 def _summed(kernel: Kernel, cell: Sym) -> Kernel:

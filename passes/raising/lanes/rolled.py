@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ktc.ir.arith.polynomial import Polynomial, from_polynomial, minus, polynomial, scaled
-from ktc.ir.fields import children, with_children
+from ktc.ir.fields import children, with_operands
 from ktc.ir.fold import add, cast, i32, mul
 from ktc.ir.nodes import (
     Acc,
@@ -329,11 +329,11 @@ class Rolled:
     def _by_operands(self, xs: Exprs) -> Expr:
         first, operands = xs[0], [children(x) for x in xs]
         same = operands[0] and all(type(x) is type(first) and len(o) == len(operands[0]) for x, o in zip(xs, operands))
-        if not same or any(_with(x, operands[0]) != first for x in xs):
+        if not same or any(with_operands(x, operands[0]) != first for x in xs):
             raise NotLanes("lanes do different things")
         saved = dict(self._groups), set(self._shared), list(self._out)
         try:
-            return _with(first, [self.alike(tuple(o)) for o in zip(*operands)])
+            return with_operands(first, [self.alike(tuple(o)) for o in zip(*operands)])
         except NotLanes:
             self._groups, self._shared, self._out = saved
             raise
@@ -514,11 +514,6 @@ def _same_kind(a: Store | Atomic, b: Store | Atomic) -> bool:
         return a.buffer == b.buffer and a.cache == b.cache
     same = isinstance(a, Atomic) and isinstance(b, Atomic) and a.buffer == b.buffer
     return same and (a.op, a.order, a.scope) == (b.op, b.order, b.scope)  # type: ignore[union-attr]
-
-
-def _with(e: Expr, operands: Sequence[Expr]) -> Expr:
-    rest = iter(operands)
-    return with_children(e, lambda _: next(rest))
 
 
 def _behind(a: Exprs, effects: Sequence[Effect]) -> dict[int | None, Effect]:

@@ -26,15 +26,16 @@ from ktc.ir.walk import assigned, declared, keep, map_body, map_stmt_exprs, used
 def with_block_values(body: Body) -> Body:
     """``body`` with values in place of arrays of one element whose stores all stand in one list of statements, each
     load behind one of them there."""
-    for array in list(_arrays(body)):
+    for array in list(arrays_of_one(body)):
         first = next((s for s in walk(body) if isinstance(s, Store) and s.buffer == array), None)
         if first is not None:
             forms = (with_list_around(body, first, partial(made, array, first)) for made in (_valued, _variable))
-            body = next((b for b in forms if b is not None and not _is_touched(b, array)), body)
+            body = next((b for b in forms if b is not None and not is_touched(b, array)), body)
     return body
 
 
-def _arrays(body: Body) -> Iterator[Sym]:
+def arrays_of_one(body: Body) -> Iterator[Sym]:
+    """The arrays of one element that ``body`` declares."""
     for s in walk(body):
         t = s.sym.type if isinstance(s, Alloc) and not s.dynamic else None
         if isinstance(t, Array) and isinstance(t.elem, Scalar) and all(is_const(n, 1) for n in t.shape):
@@ -82,10 +83,10 @@ class _Read:
         return Var(self.value) if self.value is not None and isinstance(e, Load) and e.buffer == self.array else e
 
 
-def _is_touched(body: Body, array: Sym) -> bool:
+def is_touched(body: Body, array: Sym) -> bool:
     """Whether anything but its declaration is left of ``array``."""
     left = map_body(body, lambda s: None if isinstance(s, Alloc) and s.sym == array else s)
     return array in used_in(left) | assigned(left) | set(declared(left))
 
 
-__all__ = ["with_block_values"]
+__all__ = ["arrays_of_one", "is_touched", "with_block_values"]

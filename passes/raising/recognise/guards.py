@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from ktc.ir.arith.integer_casts import without_index_casts
+from ktc.ir.arith.integer_casts import factors_of
 from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import NEGATED, ORDERINGS, Binary, Body, Call, Const, Decl, Expr, HwIndex, If, Load, Sym, Var, WarpOp
@@ -62,16 +62,8 @@ def _named_outside(body: Body, inside: set[Sym]) -> dict[Sym, Expr]:
 def sizes_of(launch: Launch) -> frozenset[Sym]:
     """Parameters that are an extent of the launch by themselves, or a factor of one: where there are threads, there is
     at least one."""
-    factors = (x for e in (*launch.block, *launch.grid) for x in _factors(e))
+    factors = (x for e in (*launch.block, *launch.grid) for x in factors_of(e))
     return frozenset(x.sym for x in factors if isinstance(x, Var))
-
-
-def _factors(e: Expr) -> Iterator[Expr]:
-    e = without_index_casts(e)
-    if isinstance(e, Binary) and e.op == "*":
-        yield from (*_factors(e.a), *_factors(e.b))
-    else:
-        yield e
 
 
 def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym]) -> bool:

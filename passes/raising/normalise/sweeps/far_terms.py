@@ -14,7 +14,7 @@ import dataclasses
 
 from ktc.ir.analysis.accumulators import combining, operands
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.fields import children
+from ktc.ir.fields import children, with_operands
 from ktc.ir.fold import add, cast, evaluate, i32, mul
 from ktc.ir.nodes import Const, Decl, Expr, Level, Load, Reduce, Var
 from ktc.ir.purity import is_movable
@@ -72,18 +72,7 @@ def _alike(a: Expr, b: Expr) -> bool:
     mine, other = children(a), children(b)
     if type(a) is not type(b) or len(mine) != len(other):
         return False
-    if not mine:
-        return a == b
-    return _plain(a) == _plain(b) and all(map(_alike, mine, other))
-
-
-def _plain(e: Expr) -> object:
-    """What ``e`` is apart from its operands."""
-    inside = {id(x) for x in children(e)}
-    fields = ((f.name, getattr(e, f.name)) for f in dataclasses.fields(e))  # type: ignore[arg-type]
-    return [
-        (n, v) for n, v in fields if not isinstance(v, Expr | tuple) or (isinstance(v, Expr) and id(v) not in inside)
-    ]
+    return (with_operands(b, mine)) == a and all(map(_alike, mine, other))
 
 
 __all__ = ["over_far_terms"]
